@@ -1,1 +1,46 @@
-fn main() {}
+//! Every chore of the project is a command of `cargo xtask`; none needs more than cargo, rustup,
+//! git and python3.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod build;
+mod check;
+mod command;
+mod demo;
+mod gateway;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Every chore of the project", version)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Builds adapters, `sluicegate` and `loadgen` into target/release.
+    Build,
+    /// Builds, then publishes to SQLite through a real gateway and shows the table.
+    Demo(demo::Options),
+    /// All that CI runs: lint, build, every test, dependency check.
+    Test,
+    /// Formatting, clippy, and licences, bans and sources of dependencies.
+    Lint,
+    /// Measures every figure that the project promises, and prints each beside its bar.
+    Bench(bench::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    let workspace = workspace::Workspace::find()?;
+    match Cli::parse().chore {
+        Chore::Build => build::all(&workspace),
+        Chore::Demo(options) => demo::run(&workspace, &options),
+        Chore::Test => check::test(&workspace),
+        Chore::Lint => check::lint(&workspace),
+        Chore::Bench(options) => bench::run(&workspace, &options),
+    }
+}
