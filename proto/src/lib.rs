@@ -2,6 +2,7 @@
 //!
 //! Bodies and keys are [`bytes::Bytes`]: slices of the frame that carried them, never copies.
 
+#![forbid(unsafe_code)]
 #![allow(missing_debug_implementations, reason = "generated code")]
 
 /// `sluicegate.v1`.
@@ -10,6 +11,7 @@ pub mod v1 {
         clippy::all,
         clippy::needless_pass_by_value,
         clippy::large_futures,
+        clippy::allow_attributes_without_reason,
         reason = "generated code"
     )]
     #![allow(unreachable_pub, reason = "generated code")]

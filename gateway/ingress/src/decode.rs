@@ -1,0 +1,252 @@
+//! Decodes a `ClientFrame` without a step that costs per message more than it must.
+//!
+//! `Messages` frames carry nearly all bytes, so they are decoded by hand, straight into the
+//! engine's messages: a body is a slice of the frame, `Extra` is boxed only where something is in
+//! it, and no generated type stands between. Everything else goes through prost. **On a valid frame
+//! the result is prost's** (a property test compares them), with two differences, both stricter:
+//!
+//! - a frame that sets several of its `oneof` is refused, where protobuf keeps the last and would
+//!   lose the messages of the others without a word;
+//! - a group (protobuf's long-deprecated wire types 3 and 4) outside a message is refused, not skipped.
+//!
+//! The number of messages is bounded while decoding, not after: a message may be two bytes on the
+//! wire.
+
+use bytes::Bytes;
+use prost::Message as _;
+use sluicegate_core::Message;
+use sluicegate_proto::v1;
+
+use crate::convert;
+use crate::fault::Fault;
+
+/// Room for messages before any is decoded, at most: beyond it the list grows as they come, so that
+/// a short first message cannot reserve room for a frame full of its like.
+const FIRST_MESSAGES: usize = 4_096;
+
+const VARINT: u64 = 0;
+const FIXED64: u64 = 1;
+const LENGTH: u64 = 2;
+const FIXED32: u64 = 5;
+
+/// Keys of one byte: `field << 3 | LENGTH`.
+const BODY_KEY: u8 = 1 << 3 | 2;
+const KEY_KEY: u8 = 2 << 3 | 2;
+
+/// What a client wrote.
+#[derive(Debug, PartialEq)]
+pub(crate) enum ClientFrame<'a> {
+    Hello(v1::Hello),
+    OpenScope(v1::OpenScope),
+    Messages(Messages<'a>),
+    Flush(v1::Flush),
+    CloseScope(v1::CloseScope),
+    AbortScope(v1::AbortScope),
+}
+
+impl ClientFrame<'_> {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Hello(_) => "Hello",
+            Self::OpenScope(_) => "OpenScope",
+            Self::Messages(_) => "Messages",
+            Self::Flush(_) => "Flush",
+            Self::CloseScope(_) => "CloseScope",
+            Self::AbortScope(_) => "AbortScope",
+        }
+    }
+}
+
+/// A `Messages` frame. Bodies and keys are slices of the frame.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Messages<'a> {
+    pub(crate) scope: u64,
+    pub(crate) destination: &'a str,
+    pub(crate) messages: Vec<Message>,
+}
+
+/// Decodes one frame that holds at most `limit` messages.
+pub(crate) fn client_frame(frame: &Bytes, limit: u32) -> Result<ClientFrame<'_>, Fault> {
+    let mut rest: &[u8] = frame;
+    let mut content = None;
+    while !rest.is_empty() {
+        match field(&mut rest)? {
+            (1..=6, LENGTH) if content.is_some() => {
+                return Err(malformed("it sets more than one of its contents"));
+            }
+            (number @ 1..=6, LENGTH) => content = Some((number, length_delimited(&mut rest)?)),
+            (number @ 1..=6, _) => {
+                return Err(malformed(format!("field {number} has a wrong type")));
+            }
+            (_, wire_type) => skip(&mut rest, wire_type)?,
+        }
+    }
+    let Some((number, content)) = content else {
+        return Err(Fault::EmptyFrame);
+    };
+    Ok(match number {
+        1 => ClientFrame::Hello(generated(content)?),
+        2 => ClientFrame::OpenScope(generated(content)?),
+        3 => ClientFrame::Messages(messages(frame, content, limit)?),
+        4 => ClientFrame::Flush(generated(content)?),
+        5 => ClientFrame::CloseScope(generated(content)?),
+        _ => ClientFrame::AbortScope(generated(content)?),
+    })
+}
+
+fn generated<T: prost::Message + Default>(content: &[u8]) -> Result<T, Fault> {
+    T::decode(content).map_err(|error| malformed(error.to_string()))
+}
+
+fn messages<'a>(frame: &Bytes, content: &'a [u8], limit: u32) -> Result<Messages<'a>, Fault> {
+    let limit_messages = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut decoded = Messages::default();
+    let mut rest = content;
+    while !rest.is_empty() {
+        match field(&mut rest)? {
+            (3, LENGTH) => {
+                let encoded = length_delimited(&mut rest)?;
+                if decoded.messages.is_empty() {
+                    // Messages of a frame are alike: the first tells how many there will be.
+                    let alike = rest.len() / (encoded.len() + 2) + 1;
+                    decoded.messages.reserve(alike.min(FIRST_MESSAGES));
+                }
+                if decoded.messages.len() == limit_messages {
+                    return Err(Fault::TooManyMessages {
+                        messages: limit_messages + 1 + remaining_messages(rest),
+                        limit,
+                    });
+                }
+                decoded.messages.push(message(frame, encoded)?);
+            }
+            (1, VARINT) => decoded.scope = varint(&mut rest)?,
+            (2, LENGTH) => {
+                decoded.destination = std::str::from_utf8(length_delimited(&mut rest)?)
+                    .map_err(|_| malformed("the destination is not UTF-8"))?;
+            }
+            (number @ 1..=3, _) => {
+                return Err(malformed(format!(
+                    "field {number} of Messages has a wrong type"
+                )));
+            }
+            (_, wire_type) => skip(&mut rest, wire_type)?,
+        }
+    }
+    Ok(decoded)
+}
+
+/// How many messages follow, for the sentence that refuses them.
+fn remaining_messages(mut rest: &[u8]) -> usize {
+    let mut count = 0;
+    while let Ok((number, wire_type)) = field(&mut rest) {
+        if skip(&mut rest, wire_type).is_err() {
+            break;
+        }
+        count += usize::from(number == 3);
+    }
+    count
+}
+
+/// One message: a body, and perhaps a key, by hand; one that has more by prost.
+fn message(frame: &Bytes, encoded: &[u8]) -> Result<Message, Fault> {
+    let mut decoded = Message::default();
+    let mut rest = encoded;
+    while let Some((key, after)) = rest.split_first() {
+        rest = after;
+        match *key {
+            BODY_KEY => decoded.body = Some(frame.slice_ref(length_delimited(&mut rest)?)),
+            KEY_KEY => decoded.key = Some(frame.slice_ref(length_delimited(&mut rest)?)),
+            _ => {
+                return v1::Message::decode(frame.slice_ref(encoded))
+                    .map(convert::message)
+                    .map_err(|error| malformed(error.to_string()));
+            }
+        }
+    }
+    Ok(decoded)
+}
+
+/// Number and wire type of the next field.
+fn field(rest: &mut &[u8]) -> Result<(u64, u64), Fault> {
+    let key = varint(rest)?;
+    let (number, wire_type) = (key >> 3, key & 7);
+    if number == 0 || key > u64::from(u32::MAX) {
+        return Err(malformed(format!("{number} is no field number")));
+    }
+    Ok((number, wire_type))
+}
+
+fn skip(rest: &mut &[u8], wire_type: u64) -> Result<(), Fault> {
+    match wire_type {
+        VARINT => varint(rest).map(drop),
+        FIXED64 => take(rest, 8).map(drop),
+        LENGTH => length_delimited(rest).map(drop),
+        FIXED32 => take(rest, 4).map(drop),
+        other => Err(malformed(format!("wire type {other} is not supported"))),
+    }
+}
+
+#[inline]
+fn length_delimited<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Fault> {
+    let bytes = varint(rest)?;
+    take(rest, usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+#[inline]
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Fault> {
+    let Some((taken, after)) = rest.split_at_checked(bytes) else {
+        return Err(malformed(format!(
+            "a field of {bytes} bytes with {} left",
+            rest.len()
+        )));
+    };
+    *rest = after;
+    Ok(taken)
+}
+
+#[inline]
+fn varint(rest: &mut &[u8]) -> Result<u64, Fault> {
+    match rest.split_first() {
+        Some((byte, after)) if *byte < 0x80 => {
+            *rest = after;
+            Ok(u64::from(*byte))
+        }
+        _ => long_varint(rest),
+    }
+}
+
+fn long_varint(rest: &mut &[u8]) -> Result<u64, Fault> {
+    let mut value = 0_u64;
+    for shift in (0..70).step_by(7) {
+        let Some((byte, after)) = rest.split_first() else {
+            return Err(malformed("it ends inside a number"));
+        };
+        *rest = after;
+        if shift == 63 && *byte > 1 {
+            break;
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(malformed("a number of more than 64 bits"))
+}
+
+#[cold]
+fn malformed(reason: impl Into<String>) -> Fault {
+    Fault::Malformed {
+        expected: "ClientFrame",
+        reason: reason.into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+mod tests;
