@@ -8,6 +8,7 @@ mod build;
 mod check;
 mod command;
 mod demo;
+mod docs;
 mod gateway;
 mod workspace;
 
@@ -30,6 +31,8 @@ enum Chore {
     Test,
     /// Formatting, clippy, and licences, bans and sources of dependencies.
     Lint,
+    /// Writes the pages of docs/ that are made of what the program prints.
+    Docs,
     /// Measures every figure that the project promises, and prints each beside its bar.
     Bench(bench::Options),
 }
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Demo(options) => demo::run(&workspace, &options),
         Chore::Test => check::test(&workspace),
         Chore::Lint => check::lint(&workspace),
+        Chore::Docs => docs::write(&workspace),
         Chore::Bench(options) => bench::run(&workspace, &options),
     }
 }
