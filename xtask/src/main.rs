@@ -12,6 +12,8 @@ mod docs;
 mod gateway;
 mod workspace;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -37,7 +39,17 @@ enum Chore {
     Bench(bench::Options),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
     let workspace = workspace::Workspace::find()?;
     match Cli::parse().chore {
         Chore::Build => build::all(&workspace),
