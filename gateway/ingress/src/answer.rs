@@ -137,13 +137,6 @@ fn trailers(ended: Result<(), Fault>) -> HeaderMap {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
 mod tests {
     use super::*;
 

@@ -243,13 +243,6 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
 mod tests {
     use super::*;
 

@@ -242,11 +242,4 @@ fn malformed(reason: impl Into<String>) -> Fault {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
 mod tests;

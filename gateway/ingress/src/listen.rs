@@ -123,13 +123,6 @@ async fn remove_stale(path: &Path) -> Result<(), BindError> {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
 mod tests {
     use super::*;
 

@@ -144,13 +144,6 @@ fn payload_bytes(header: [u8; HEADER_BYTES], limit: u32) -> Result<usize, Fault>
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests"
-)]
 mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
