@@ -1,0 +1,324 @@
+//! An open database, and the transactions on it.
+//!
+//! Invariant: [`Database::insert`] says `Ok` only when the rows are committed to the file that is at the
+//! configured path, and [`Stage::NotStored`] only when none of them is. Whatever lies between is
+//! [`Stage::Committing`].
+
+use std::path::Path;
+
+use futures::TryStreamExt as _;
+use sluicegate_core::Row;
+use sqlx::sqlite::{SqliteConnection, SqliteQueryResult, SqliteRow};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Decode, Row as _, ValueRef as _};
+
+use super::identity::Identity;
+use super::statement::{Shape, Statements};
+use super::{bind, options};
+use crate::error::{FILE_MOVED, SqlError, Stage};
+use crate::insert::{Insert, Slot, Value};
+use crate::settings::Settings;
+
+/// Rows of an answer to a statement of the adapter's own: an answer is about a schema, and a guest
+/// should not be flooded by a view that has its name.
+const MAX_ANSWER_ROWS: usize = 1_000;
+
+/// I/O errors after which a commit may have reached the file all the same: the log's last frame can be
+/// written and the error come after it, and recovery after a crash would then find it whole.
+const AMBIGUOUS_IO: [i32; 4] = [10, 778, 1_034, 1_290];
+
+/// The SQLite database of a connection: opened when it is needed, closed when it cannot be trusted.
+#[derive(Debug)]
+pub struct Database {
+    settings: Settings,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: SqliteConnection,
+    identity: Identity,
+    statements: Statements,
+    /// Something was begun and has not returned: its future was dropped half-way, and what it left is to
+    /// be rolled back first.
+    unfinished: bool,
+}
+
+/// A transaction that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// Row id of the first row, when the ids are consecutive. Meaningful for a table whose rows have
+    /// ids and whose inserts fire no triggers; the adapter knows that.
+    pub first_id: Option<i64>,
+}
+
+impl Database {
+    /// A database that is not open yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            open: None,
+        }
+    }
+
+    /// The database's file.
+    pub fn path(&self) -> &Path {
+        &self.settings.path
+    }
+
+    /// Whether the database is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Closes the database; the next call opens it again.
+    pub async fn close(&mut self) {
+        if let Some(open) = self.open.take()
+            && let Err(error) = open.connection.close().await
+        {
+            tracing::debug!(path = %self.path().display(), %error, "closing the database failed");
+        }
+    }
+
+    /// Executes a statement of the adapter's own and gives back at most 1,000 rows.
+    ///
+    /// # Errors
+    ///
+    /// What the database said, or why it cannot be opened.
+    pub async fn query(
+        &mut self,
+        text: String,
+        parameters: Vec<Value>,
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let open = self.ready().await?;
+        open.unfinished = true;
+        let bound = bind::values(parameters)?;
+        let answer = {
+            let mut rows = sqlx::query_with(AssertSqlSafe(text), bound)
+                .persistent(false)
+                .fetch(&mut open.connection);
+            let mut answer = Vec::new();
+            loop {
+                match rows.try_next().await {
+                    Ok(Some(row)) if answer.len() < MAX_ANSWER_ROWS => match values(&row) {
+                        Ok(row) => answer.push(row),
+                        Err(error) => break Err(error),
+                    },
+                    Ok(_) => break Ok(answer),
+                    Err(error) => break Err(SqlError::from(error)),
+                }
+            }
+        };
+        open.unfinished = false;
+        answer
+    }
+
+    /// Inserts rows in one transaction; the first of them is row `first` of its batch. `sent` is called
+    /// when the commit is about to be begun.
+    ///
+    /// # Errors
+    ///
+    /// What the database said, and how far the transaction had come; or why it cannot be opened.
+    pub async fn insert(
+        &mut self,
+        rows: &[Row],
+        first: u32,
+        insert: &Insert,
+        sent: impl FnOnce() + Send,
+    ) -> Result<Inserted, SqlError> {
+        let open = self.ready().await?;
+        open.unfinished = true;
+        let result = open.insert(rows, first, insert, sent).await;
+        open.unfinished = false;
+        let committed = result?;
+
+        // Deleted while it was being written to: what was committed is in a file without a name, or under
+        // another one.
+        if open.identity.is_at(&self.settings.path) {
+            Ok(committed)
+        } else {
+            Err(self.moved().at(Stage::Committing))
+        }
+    }
+
+    /// The open database, with nothing unfinished on it, in the file that is at its path.
+    async fn ready(&mut self) -> Result<&mut Open, SqlError> {
+        let mut open = match self.open.take() {
+            Some(open) if !open.identity.is_at(&self.settings.path) => {
+                self.open = Some(open);
+                return Err(self.moved());
+            }
+            Some(open) => open,
+            None => Open::open(&self.settings).await?,
+        };
+        if open.unfinished {
+            // Fails when there is nothing to roll back, which is as good.
+            let _ = open.execute("ROLLBACK").await;
+            open.unfinished = false;
+        }
+        Ok(self.open.insert(open))
+    }
+
+    fn moved(&self) -> SqlError {
+        let path = self.settings.path.display();
+        SqlError::sqlite(
+            FILE_MOVED,
+            format!("the database {path} was deleted or replaced while it was open"),
+        )
+    }
+}
+
+impl Open {
+    async fn open(settings: &Settings) -> Result<Self, SqlError> {
+        options::examine(settings)?;
+        let connection = options::options(settings).connect().await?;
+        let identity = Identity::of(&settings.path).map_err(|error| {
+            SqlError::sqlite(
+                FILE_MOVED,
+                format!(
+                    "the database {} disappeared while it was being opened: {error}",
+                    settings.path.display()
+                ),
+            )
+        })?;
+        let mut open = Self {
+            connection,
+            identity,
+            statements: Statements::default(),
+            unfinished: false,
+        };
+        let page_bytes: i64 = sqlx::query_scalar("PRAGMA page_size")
+            .fetch_one(&mut open.connection)
+            .await?;
+        let pages = options::LOG_BYTES / u64::try_from(page_bytes).unwrap_or(1).max(1);
+        open.execute(&format!("PRAGMA wal_autocheckpoint = {pages}"))
+            .await?;
+        Ok(open)
+    }
+
+    async fn insert(
+        &mut self,
+        rows: &[Row],
+        first: u32,
+        insert: &Insert,
+        sent: impl FnOnce() + Send,
+    ) -> Result<Inserted, SqlError> {
+        let slots: Vec<Slot> = insert
+            .columns
+            .iter()
+            .map(|column| column.source.slot(rows, first))
+            .collect();
+        let shape = Shape::new(insert, &slots);
+        let most = shape.max_rows();
+
+        // One statement is its own transaction: the usual case, without BEGIN and COMMIT.
+        if rows.len() <= most {
+            sent();
+            return match self.statement(rows, first, insert, &slots, &shape).await {
+                Ok(done) => Ok(Inserted {
+                    first_id: first_id(&done, rows.len()),
+                }),
+                Err(error) => {
+                    let stage = after_commit(&error);
+                    Err(error.at(stage))
+                }
+            };
+        }
+
+        self.execute("BEGIN IMMEDIATE").await?;
+        let mut first_of_all = None;
+        let mut number = first;
+        for chunk in rows.chunks(most) {
+            match self.statement(chunk, number, insert, &slots, &shape).await {
+                Ok(done) if number == first => first_of_all = first_id(&done, chunk.len()),
+                Ok(_) => {}
+                Err(error) => {
+                    self.roll_back().await;
+                    return Err(error);
+                }
+            }
+            number = number.saturating_add(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
+        }
+        sent();
+        match self.execute("COMMIT").await {
+            Ok(()) => Ok(Inserted {
+                first_id: first_of_all,
+            }),
+            Err(error) => {
+                self.roll_back().await;
+                let stage = after_commit(&error);
+                Err(error.at(stage))
+            }
+        }
+    }
+
+    async fn statement(
+        &mut self,
+        rows: &[Row],
+        first: u32,
+        insert: &Insert,
+        slots: &[Slot],
+        shape: &Shape,
+    ) -> Result<SqliteQueryResult, SqlError> {
+        let statement = self.statements.get(shape, rows.len());
+        let bound = bind::arguments(rows, first, insert, slots, statement.many)?;
+        sqlx::query_with(statement.text, bound)
+            .persistent(true)
+            .execute(&mut self.connection)
+            .await
+            .map_err(SqlError::from)
+    }
+
+    async fn execute(&mut self, text: &str) -> Result<(), SqlError> {
+        sqlx::raw_sql(AssertSqlSafe(text.to_owned()))
+            .execute(&mut self.connection)
+            .await?;
+        Ok(())
+    }
+
+    /// After some errors SQLite has rolled back by itself, and says so with another error.
+    async fn roll_back(&mut self) {
+        let _ = self.execute("ROLLBACK").await;
+    }
+}
+
+/// Whether a commit that failed like this can have taken effect.
+fn after_commit(error: &SqlError) -> Stage {
+    let lost = error.primary == 0;
+    if lost || AMBIGUOUS_IO.contains(&error.extended()) {
+        Stage::Committing
+    } else {
+        Stage::NotStored
+    }
+}
+
+/// The id of the first of `rows` rows that one statement inserted: SQLite numbers them one after the
+/// other, and no other writer can come between.
+fn first_id(done: &SqliteQueryResult, rows: usize) -> Option<i64> {
+    let rows = i64::try_from(rows).ok()?;
+    if u64::try_from(rows).ok()? != done.rows_affected() {
+        return None;
+    }
+    done.last_insert_rowid().checked_sub(rows - 1)
+}
+
+fn values(row: &SqliteRow) -> Result<Vec<Value>, SqlError> {
+    (0..row.len())
+        .map(|place| value(row, place).map_err(|error| SqlError::connection(error.to_string())))
+        .collect()
+}
+
+fn value(row: &SqliteRow, place: usize) -> Result<Value, sqlx::error::BoxDynError> {
+    use sqlx::TypeInfo as _;
+
+    let raw = row.try_get_raw(place)?;
+    if raw.is_null() {
+        return Ok(Value::Null);
+    }
+    let kind = raw.type_info().name().to_owned();
+    Ok(match kind.as_str() {
+        "INTEGER" | "BOOLEAN" => Value::Integer(Decode::<sqlx::Sqlite>::decode(raw)?),
+        "REAL" => Value::Real(Decode::<sqlx::Sqlite>::decode(raw)?),
+        "BLOB" => Value::Blob(Decode::<sqlx::Sqlite>::decode(raw)?),
+        _ => Value::Text(Decode::<sqlx::Sqlite>::decode(raw)?),
+    })
+}

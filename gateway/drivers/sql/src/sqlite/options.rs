@@ -1,0 +1,81 @@
+//! How a database is opened, and why it cannot be.
+//!
+//! SQLite says "unable to open database file" for everything that can be wrong with a path, so the
+//! path is looked at first: an error names what is missing and what to do.
+
+use std::path::Path;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+
+use crate::error::{CANNOT_OPEN, SqlError};
+use crate::settings::{Settings, Synchronous};
+
+/// Page size of a file that is created here; an existing file keeps its own. Messages of some hundred
+/// bytes fill many pages a batch, and a page costs its checksum and two writes, so 16 KiB takes 1.5
+/// times as many 256-byte rows a second as SQLite's 4 KiB, while a commit of one row, which writes
+/// whole pages, costs no more. Larger pages cost the single row what they give the batch
+/// (`examples/insert_rate.rs`).
+pub const PAGE_BYTES: u32 = 16_384;
+
+/// How large the log grows before it is folded back into the database, which holds up one commit by
+/// 10 to 20 ms here. Smaller is folded more often for the same rows.
+pub(super) const LOG_BYTES: u64 = 8 << 20;
+
+/// To what the log's file is cut after a reader has kept it from being folded back for long.
+const MAX_IDLE_LOG_BYTES: u64 = 64 << 20;
+
+/// Prepared statements kept: those of eight shapes at the six sizes of a destination or two. The largest
+/// take about a megabyte each, so they are not kept without end.
+const STATEMENT_CACHE: usize = 64;
+
+pub(super) fn options(settings: &Settings) -> SqliteConnectOptions {
+    use sqlx::ConnectOptions as _;
+
+    SqliteConnectOptions::new()
+        .filename(&settings.path)
+        .create_if_missing(settings.create)
+        .page_size(PAGE_BYTES)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(match settings.synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+            Synchronous::Off => SqliteSynchronous::Off,
+        })
+        .busy_timeout(settings.busy_timeout)
+        // Where fsync does not reach the disk (macOS), the call that does; elsewhere nothing.
+        .pragma("fullfsync", "1")
+        .pragma("journal_size_limit", MAX_IDLE_LOG_BYTES.to_string())
+        .statement_cache_capacity(STATEMENT_CACHE)
+        // A statement can be tens of kilobytes of question marks.
+        .disable_statement_logging()
+}
+
+/// What is wrong with the path, if that can be seen from here.
+pub(super) fn examine(settings: &Settings) -> Result<(), SqlError> {
+    let path = settings.path.as_path();
+    let shown = path.display();
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let problem = if !directory.exists() {
+        format!(
+            "the directory {} of the database {shown} does not exist: create it, or point `path` elsewhere",
+            directory.display()
+        )
+    } else if !directory.is_dir() {
+        format!(
+            "{} in the path of the database {shown} is not a directory: point `path` elsewhere",
+            directory.display()
+        )
+    } else if path.is_dir() {
+        format!("{shown} is a directory: point `path` at a file in it")
+    } else if !settings.create && !path.exists() {
+        format!(
+            "the database {shown} does not exist and `create` is false: create it, or set `create = true`"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::sqlite(CANNOT_OPEN, problem))
+}
