@@ -137,7 +137,7 @@ fn padding(sequence: u64, bytes: usize) -> impl Iterator<Item = &'static [u8]> +
 fn hex<const N: usize>(mut value: u64) -> [u8; N] {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
-        *digit = HEX.get((value & 15) as usize).copied().unwrap_or(b'0');
+        *digit = HEX.get(usize::try_from(value & 15).unwrap_or(0)).copied().unwrap_or(b'0');
         value >>= 4;
     }
     digits
