@@ -1,206 +1,152 @@
-//! What a message of a run carries, so that the store can be asked what became of it.
+//! Bodies that can prove that they arrived whole.
 //!
-//! A body is printable ASCII, since some brokers carry nothing else:
-//!
-//! ```text
-//! RRRRRRRRRRRRRRRR:SSSSSSSSSSSS:CCCCCCCC:padding…
-//! run id            sequence     CRC-32 of all the rest
-//! ```
-//!
-//! all in hexadecimal. A message that is lost, stored twice, altered or reordered can be told from
-//! its body alone.
+//! `RRRRRRRR-NNNNNNNNNNNN-CCCCCCCCCCCCCCCC....`: run, number and checksum in hexadecimal digits, then
+//! padding. Text, so that a row can be read by people and goes into stores that take only text.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use sluicegate_client::Message;
 
-/// The shortest body: everything but padding.
-pub(crate) const MIN_BODY_BYTES: usize = CHECKSUM_END + 1;
-/// Keys of a run; order is checked within each.
+/// Keys that messages are spread over: order is checked within each.
 pub(crate) const KEYS: u64 = 16;
 
-const RUN_END: usize = 16;
-const SEQUENCE_END: usize = RUN_END + 1 + 12;
-const CHECKSUM_END: usize = SEQUENCE_END + 1 + 8;
-/// Padding: no two neighbouring bytes alike, so that a shift shows.
-const PADDING: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const HEX: &[u8; 16] = b"0123456789abcdef";
+const RUN_DIGITS: usize = 8;
+const NUMBER_DIGITS: usize = 12;
+const SUM_DIGITS: usize = 16;
 
-/// The bodies of one run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bodies {
-    run: u64,
-    size: usize,
+/// Run, number, checksum and what stands between them.
+pub(crate) const SMALLEST: usize = RUN_DIGITS + 1 + NUMBER_DIGITS + 1 + SUM_DIGITS;
+
+const PADDING: u8 = b'.';
+
+/// The key of a message.
+pub(crate) fn key(number: u64) -> [u8; 2] {
+    let digit = |value: u64| char::from_digit(u32::try_from(value).unwrap_or(0), 10);
+    let place = number % KEYS;
+    // Two digits, since there are 16.
+    [place / 10, place % 10].map(|value| digit(value).map_or(b'?', |digit| digit as u8))
 }
 
-/// What a body said, and whether it is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
-    /// It is the run's, and unaltered.
-    Whole {
-        /// Its sequence number in the run.
-        sequence: u64,
-    },
-    /// It is not what was sent.
-    Altered,
+/// Appends a body of exactly `size` bytes.
+fn put(buffer: &mut BytesMut, run: u32, number: u64, size: usize) {
+    let start = buffer.len();
+    put_hex(buffer, u64::from(run), RUN_DIGITS);
+    buffer.extend_from_slice(b"-");
+    put_hex(buffer, number, NUMBER_DIGITS);
+    buffer.extend_from_slice(b"-");
+    let sum = checksum(buffer.get(start..).unwrap_or_default(), size);
+    put_hex(buffer, sum, SUM_DIGITS);
+    buffer.resize(start + size, PADDING);
 }
 
-impl Bodies {
-    /// Bodies of `size` bytes; `None` if that is less than [`MIN_BODY_BYTES`].
-    pub(crate) fn new(run: u64, size: usize) -> Option<Self> {
-        (size >= MIN_BODY_BYTES).then_some(Self { run, size })
-    }
-
-    /// The bodies of the sequence numbers from `first`, slices of one buffer.
-    pub(crate) fn range(&self, first: u64, count: usize) -> Vec<Bytes> {
-        let mut buffer = BytesMut::with_capacity(self.size * count);
-        for sequence in first..first + count as u64 {
-            self.write(sequence, &mut buffer);
-        }
-        let buffer = buffer.freeze();
-        (0..count)
-            .map(|place| buffer.slice(place * self.size..(place + 1) * self.size))
-            .collect()
-    }
-
-    /// One body.
-    pub(crate) fn one(&self, sequence: u64) -> Bytes {
-        let mut buffer = BytesMut::with_capacity(self.size);
-        self.write(sequence, &mut buffer);
-        buffer.freeze()
-    }
-
-    fn write(&self, sequence: u64, buffer: &mut BytesMut) {
-        let head = head(self.run, sequence);
-        let padding = padding(sequence, self.size - MIN_BODY_BYTES);
-        let mut checksum = crc32fast::Hasher::new();
-        checksum.update(&head);
-        padding.clone().for_each(|part| checksum.update(part));
-        buffer.put_slice(&head);
-        buffer.put_slice(&hex::<8>(u64::from(checksum.finalize())));
-        buffer.put_u8(b':');
-        padding.for_each(|part| buffer.put_slice(part));
-    }
-
-    /// Reads a body back.
-    pub(crate) fn parse(&self, body: &[u8]) -> Parsed {
-        let sequence = body
-            .get(RUN_END + 1..SEQUENCE_END)
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        match sequence {
-            // A body is a function of its sequence number: what differs from it was altered.
-            Some(sequence) if self.one(sequence) == body => Parsed::Whole { sequence },
-            _ => Parsed::Altered,
-        }
+fn put_hex(buffer: &mut BytesMut, value: u64, digits: usize) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for place in (0..digits).rev() {
+        let digit = usize::try_from(value >> (4 * place) & 0xf).unwrap_or(0);
+        buffer.extend_from_slice(HEX.get(digit..=digit).unwrap_or_default());
     }
 }
 
-/// The key of a sequence number.
-pub(crate) fn key(sequence: u64) -> Bytes {
-    const NAMES: [&[u8]; KEYS as usize] = [
-        b"key-00", b"key-01", b"key-02", b"key-03", b"key-04", b"key-05", b"key-06", b"key-07",
-        b"key-08", b"key-09", b"key-10", b"key-11", b"key-12", b"key-13", b"key-14", b"key-15",
-    ];
-    let place = usize::try_from(sequence % KEYS).unwrap_or_default();
-    Bytes::from_static(NAMES.get(place).copied().unwrap_or_default())
-}
-
-fn head(run: u64, sequence: u64) -> [u8; SEQUENCE_END + 1] {
-    let mut head = [b':'; SEQUENCE_END + 1];
-    let run = hex::<RUN_END>(run);
-    let sequence = hex::<12>(sequence);
-    for (to, from) in head.iter_mut().zip(run) {
-        *to = from;
-    }
-    for (to, from) in head.iter_mut().skip(RUN_END + 1).zip(sequence) {
-        *to = from;
-    }
-    head
-}
-
-fn padding(sequence: u64, bytes: usize) -> impl Iterator<Item = &'static [u8]> + Clone {
-    // Starts at a place of its own, so that two bodies differ in more than their numbers.
-    let start = usize::try_from(sequence % PADDING.len() as u64).unwrap_or_default();
-    let (before, after) = PADDING.split_at(start);
-    let mut left = bytes;
-    [after, before]
-        .into_iter()
-        .cycle()
-        .take_while(move |_| bytes > 0)
-        .map_while(move |part| {
-            let part = part.get(..part.len().min(left))?;
-            let done = left == 0;
-            left -= part.len();
-            (!done).then_some(part)
+/// FNV-1a over the head and the size. The padding is compared byte by byte instead.
+fn checksum(head: &[u8], size: usize) -> u64 {
+    let size = (size as u64).to_le_bytes();
+    head.iter()
+        .chain(&size)
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
         })
 }
 
-fn hex<const N: usize>(mut value: u64) -> [u8; N] {
-    let mut digits = [b'0'; N];
-    for digit in digits.iter_mut().rev() {
-        *digit = HEX.get(usize::try_from(value & 15).unwrap_or(0)).copied().unwrap_or(b'0');
-        value >>= 4;
+/// The number of a body of this run that arrived whole; `None` if it is not one.
+pub(crate) fn verify(body: &[u8], run: u32, size: usize) -> Option<u64> {
+    if body.len() != size {
+        return None;
     }
-    digits
+    let digits = body.get(RUN_DIGITS + 1..RUN_DIGITS + 1 + NUMBER_DIGITS)?;
+    let number = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    let mut expected = BytesMut::with_capacity(size);
+    put(&mut expected, run, number, size);
+    (expected == body).then_some(number)
+}
+
+/// Messages `first..first + count` of a run: bodies and keys are slices of one allocation.
+pub(crate) fn messages(run: u32, first: u64, count: u64, size: usize) -> Vec<Message> {
+    let length = usize::try_from(count).unwrap_or(0);
+    let mut buffer = BytesMut::with_capacity(length * size);
+    for number in first..first + count {
+        put(&mut buffer, run, number, size);
+    }
+    let bodies = buffer.freeze();
+    let mut all_keys = BytesMut::new();
+    for place in 0..KEYS {
+        all_keys.extend_from_slice(&key(place));
+    }
+    let all_keys = all_keys.freeze();
+    (0..length)
+        .zip(first..)
+        .map(|(index, number)| {
+            let place = usize::try_from(number % KEYS).unwrap_or(0) * 2;
+            Message::new(bodies.slice(index * size..(index + 1) * size))
+                .key(all_keys.slice(place..place + 2))
+        })
+        .collect()
+}
+
+/// One message's body.
+pub(crate) fn one(run: u32, number: u64, size: usize) -> Bytes {
+    let mut buffer = BytesMut::with_capacity(size);
+    put(&mut buffer, run, number, size);
+    buffer.freeze()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bodies(size: usize) -> Bodies {
-        Bodies::new(0x0123_4567_89ab_cdef, size).unwrap()
-    }
-
     #[test]
-    fn a_body_has_the_size_that_was_asked_for_and_says_its_number() {
-        for size in [MIN_BODY_BYTES, 55, 62, 256, 1_024] {
-            for sequence in [0, 1, 61, 62, 99_999, (1 << 48) - 1] {
-                let body = bodies(size).one(sequence);
-                assert_eq!(body.len(), size);
-                assert!(body.is_ascii());
-                assert_eq!(bodies(size).parse(&body), Parsed::Whole { sequence });
-            }
+    fn a_body_has_exactly_its_size_and_says_its_number() {
+        for size in [SMALLEST, 55, 256] {
+            let body = one(7, 0xabcdef, size);
+            assert_eq!(body.len(), size);
+            assert_eq!(verify(&body, 7, size), Some(0xabcdef));
         }
     }
 
     #[test]
-    fn a_range_is_the_same_bodies_one_by_one() {
-        let all = bodies(256).range(7, 3);
-        assert_eq!(
-            all,
-            [7, 8, 9].map(|sequence| bodies(256).one(sequence)).to_vec()
-        );
+    fn the_smallest_body_fits_the_default_size() {
+        assert!(SMALLEST <= 55);
     }
 
     #[test]
-    fn a_size_that_holds_no_header_is_refused() {
-        assert!(Bodies::new(1, MIN_BODY_BYTES - 1).is_none());
-    }
-
-    #[test]
-    fn any_changed_byte_is_an_altered_body() {
-        let body = bodies(80).one(5);
-        for place in 0..body.len() {
-            let mut changed = body.to_vec();
-            changed[place] ^= 1;
-            assert_eq!(bodies(80).parse(&changed), Parsed::Altered, "byte {place}");
+    fn any_single_byte_that_changes_is_noticed() {
+        let body = one(7, 42, 55);
+        for place in 0..55 {
+            let mut altered = body.to_vec();
+            altered[place] ^= 1;
+            assert_eq!(verify(&altered, 7, 55), None, "byte {place}");
         }
     }
 
     #[test]
-    fn a_cut_body_and_one_of_another_run_are_altered() {
-        let body = bodies(80).one(5);
-        assert_eq!(bodies(80).parse(&body[..79]), Parsed::Altered);
-        assert_eq!(
-            bodies(80).parse(&Bodies::new(2, 80).unwrap().one(5)),
-            Parsed::Altered
-        );
-        assert_eq!(bodies(80).parse(b""), Parsed::Altered);
+    fn a_body_of_another_run_or_size_is_not_this_runs() {
+        let body = one(7, 42, 55);
+        assert_eq!(verify(&body, 8, 55), None);
+        assert_eq!(verify(&body[..54], 7, 55), None);
+        assert_eq!(verify(&body[..54], 7, 54), None);
     }
 
     #[test]
-    fn keys_repeat_every_sixteen() {
-        assert_eq!(key(3), key(19));
-        assert_ne!(key(3), key(4));
+    fn messages_are_what_one_by_one_makes() {
+        let many = messages(3, 100, 40, 60);
+        for (message, number) in many.iter().zip(100..) {
+            assert_eq!(message.body().unwrap(), &one(3, number, 60)[..]);
+            let expected = Message::new(one(3, number, 60)).key(key(number).to_vec());
+            assert_eq!(*message, expected);
+        }
+    }
+
+    #[test]
+    fn there_are_sixteen_keys() {
+        let keys: std::collections::BTreeSet<_> = (0..100).map(key).collect();
+        assert_eq!(keys.len(), 16);
     }
 }

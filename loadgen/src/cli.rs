@@ -1,151 +1,215 @@
 //! The command line.
+//!
+//! Scenarios and providers are words here and not clap's enums, so that a wrong one is answered with
+//! what exists, in the same way whichever of the two it is.
 
-use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::body::MIN_BODY_BYTES;
+use crate::body;
+use crate::error::Stop;
 
-/// Measures what a gateway gives, and reads the store back to prove it.
+/// Measures the gateway, and what the store does without it.
 #[derive(Debug, Parser)]
-#[command(
-    version,
-    after_help = "Progress and notes go to stderr; stdout carries the table, or exactly one JSON object.\n\
-                  Exit: 0 fine; 1 a verdict or the read-back does not add up; 2 usage, or something\n\
-                  unreachable; 64 configuration."
-)]
+#[command(version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
-    /// What stores the messages.
-    #[arg(long, value_enum, default_value_t = Provider::Sqlite)]
-    pub(crate) provider: Provider,
-    /// What is measured.
-    #[arg(long, value_enum, default_value_t = Scenario::Throughput)]
-    pub(crate) scenario: Scenario,
-    /// Messages of one scope.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// A bare tonic server of the same protocol: what the hop is compared with.
+    #[command(hide = true)]
+    BareServer,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Where messages go: sqlite, null.
+    #[arg(long, default_value = "sqlite")]
+    provider: String,
+    /// What is measured: throughput, hop, enqueue.
+    #[arg(long, default_value = "throughput")]
+    scenario: String,
+    /// Messages of a scope; the scope is repeated until `--seconds` have passed.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) messages: u64,
-    /// Bytes of one body.
-    #[arg(long, default_value_t = 55, value_parser = body_size)]
+    /// Bytes of a body.
+    #[arg(long, default_value_t = 55)]
     pub(crate) size: usize,
-    /// Measurements of each row; rates come from their median.
+    /// Measurements of each row; rates come from the median.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,
-    /// Measures the client library without a gateway as well, in turns with it.
+    /// Measure the store without the gateway as well, by turns.
     #[arg(long)]
     pub(crate) direct: bool,
-    /// A gateway that runs already: HOST:PORT or unix:PATH. Default: one of our own on a free port.
+    /// A gateway that runs already; without it, one is started for the measurement.
     #[arg(long, value_name = "ADDR")]
     pub(crate) gateway: Option<String>,
-    /// Where that gateway stores: for sqlite the database file. Without it nothing is read back.
+    /// The store behind that gateway, to read back what was published: the file of a SQLite database.
     #[arg(long, value_name = "URL")]
     pub(crate) broker_url: Option<String>,
-    /// A table for people, or one JSON object.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
+    /// What stdout carries.
+    #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: Format,
-    /// hop: messages of one frame, several with commas between.
-    #[arg(long, value_delimiter = ',', default_values_t = [1u32, 10, 100, 1_000],
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) frame_messages: Vec<u32>,
+    /// Seconds that each measurement takes at least.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// hop: messages of a frame.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_usize, 10, 100, 1_000])]
+    pub(crate) frames: Vec<usize>,
     /// enqueue: producers, each with one message in flight.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) producers: u32,
-    /// The gateway to start; default: `sluicegate` beside this program.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) sluicegate: Option<PathBuf>,
 }
 
-/// What stores the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Provider {
-    /// The embedded store, one transaction a batch, fsynced.
-    Sqlite,
-    /// Settles at once: the gateway's own cost.
-    Null,
-}
-
-impl Provider {
-    /// Its name in reports and destinations.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Sqlite => "sqlite",
-            Self::Null => "null",
-        }
-    }
-}
-
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scenario {
-    /// One producer: per message, deferred, batched.
-    Throughput,
-    /// The gateway's own cost against a bare gRPC stream.
-    Hop,
-    /// Many producers with one message in flight each.
-    Enqueue,
-}
-
-impl Scenario {
-    /// Its name in reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Throughput => "throughput",
-            Self::Hop => "hop",
-            Self::Enqueue => "enqueue",
-        }
-    }
-}
-
-/// How the report is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     Table,
-    /// For programs.
     Json,
 }
 
-fn body_size(text: &str) -> Result<usize, String> {
-    let size: usize = text
-        .parse()
-        .map_err(|_| format!("{text} is no number of bytes"))?;
-    if size < MIN_BODY_BYTES {
-        return Err(format!(
-            "a body of {size} bytes cannot carry its run, number and checksum: use {MIN_BODY_BYTES} or more"
-        ));
+/// A store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Provider {
+    Sqlite,
+    Null,
+}
+
+/// A measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    Throughput,
+    Hop,
+    Enqueue,
+}
+
+impl Provider {
+    const ALL: [(&'static str, Self); 2] = [("sqlite", Self::Sqlite), ("null", Self::Null)];
+
+    pub(crate) fn name(self) -> &'static str {
+        name(&Self::ALL, self)
     }
-    // Under the gateway's default frame limit of 4 MiB, with its envelope.
-    if size > 4_000_000 {
-        return Err(format!(
-            "a body of {size} bytes is over what one frame may carry: use 4000000 or less"
-        ));
+}
+
+impl Scenario {
+    const ALL: [(&'static str, Self); 3] = [
+        ("throughput", Self::Throughput),
+        ("hop", Self::Hop),
+        ("enqueue", Self::Enqueue),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        name(&Self::ALL, self)
     }
-    Ok(size)
+}
+
+fn name<T: Copy + PartialEq>(all: &[(&'static str, T)], wanted: T) -> &'static str {
+    all.iter()
+        .find(|(_, value)| *value == wanted)
+        .map_or("", |(name, _)| name)
+}
+
+fn find<T: Copy>(what: &str, word: &str, all: &[(&'static str, T)]) -> Result<T, Stop> {
+    let found = all.iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        Stop::Usage(format!(
+            "there is no {what} {word:?}; there are: {}",
+            names.join(", ")
+        ))
+    })
+}
+
+impl Options {
+    pub(crate) fn provider(&self) -> Result<Provider, Stop> {
+        find("provider", &self.provider, &Provider::ALL)
+    }
+
+    pub(crate) fn scenario(&self) -> Result<Scenario, Stop> {
+        find("scenario", &self.scenario, &Scenario::ALL)
+    }
+
+    pub(crate) fn seconds(&self) -> Duration {
+        Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
+    }
+
+    /// What clap cannot know.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        let provider = self.provider()?;
+        let scenario = self.scenario()?;
+        if self.size < body::SMALLEST {
+            return Err(Stop::Usage(format!(
+                "--size {}: a body carries its run, its number and a checksum, so the smallest is --size {}",
+                self.size,
+                body::SMALLEST
+            )));
+        }
+        if self.direct && (provider == Provider::Null || scenario == Scenario::Hop) {
+            return Err(Stop::Usage(
+                "--direct measures a store without the gateway, and null is none: leave --direct out, or use --provider sqlite with the scenario throughput or enqueue".to_owned(),
+            ));
+        }
+        if !(self.seconds.is_finite() && (0.0..=3_600.0).contains(&self.seconds)) {
+            return Err(Stop::Usage(format!(
+                "--seconds {}: name 0 to 3600",
+                self.seconds
+            )));
+        }
+        if self.frames.iter().any(|frame| !(1..=65_536).contains(frame)) {
+            return Err(Stop::Usage(
+                "--frames: a frame has 1 to 65536 messages".to_owned(),
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn options(arguments: &[&str]) -> Options {
+        Cli::parse_from([&["loadgen"], arguments].concat()).options
+    }
+
     #[test]
     fn the_defaults_are_those_that_scripts_rely_on() {
-        let cli = Cli::try_parse_from(["loadgen"]).unwrap();
-        assert_eq!((cli.messages, cli.size, cli.runs), (10_000, 55, 3));
-        assert_eq!(cli.scenario, Scenario::Throughput);
-        assert_eq!(cli.producers, 50);
-        assert_eq!(cli.frame_messages, [1, 10, 100, 1_000]);
+        let options = options(&[]);
+        options.check().unwrap();
+        assert_eq!(options.provider().unwrap(), Provider::Sqlite);
+        assert_eq!(options.scenario().unwrap(), Scenario::Throughput);
+        assert_eq!((options.messages, options.size, options.runs), (10_000, 55, 3));
+        assert_eq!(options.format, Format::Table);
+        assert_eq!(options.frames, [1, 10, 100, 1_000]);
+        assert_eq!(options.producers, 50);
     }
 
     #[test]
-    fn a_body_too_small_for_its_header_names_the_smallest() {
-        let error = Cli::try_parse_from(["loadgen", "--size", "10"]).unwrap_err();
-        assert!(error.to_string().contains("use 39 or more"), "{error}");
-        assert_eq!(error.exit_code(), 2);
+    fn a_scenario_or_provider_that_is_none_is_answered_with_what_exists() {
+        for (arguments, exists) in [
+            (["--scenario", "soak"], "throughput, hop, enqueue"),
+            (["--provider", "kafka"], "sqlite, null"),
+        ] {
+            let error = options(&arguments).check().unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(exists), "{error}");
+        }
     }
 
     #[test]
-    fn an_unknown_provider_is_a_usage_error_that_lists_the_known_ones() {
-        let error = Cli::try_parse_from(["loadgen", "--provider", "kafak"]).unwrap_err();
-        assert!(error.to_string().contains("sqlite"), "{error}");
-        assert_eq!(error.exit_code(), 2);
+    fn a_size_too_small_is_answered_with_the_smallest() {
+        let error = options(&["--size", "5"]).check().unwrap_err().to_string();
+        assert!(error.contains(&format!("--size {}", body::SMALLEST)), "{error}");
+    }
+
+    #[test]
+    fn direct_without_a_store_is_refused() {
+        assert!(options(&["--direct", "--provider", "null"]).check().is_err());
+        assert!(options(&["--direct"]).check().is_ok());
     }
 }

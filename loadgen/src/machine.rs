@@ -1,76 +1,75 @@
-//! What the figures were measured on, and how busy it was.
+//! The machine and what processes take of it, from `/proc`. Elsewhere these figures are unknown, and
+//! the report says null.
+
+use std::time::Duration;
 
 use serde::Serialize;
 
-/// The machine, for the report.
+/// `/proc` counts processor time in hundredths of a second on every Linux that there is.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// What it ran on.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// Processors that this process may use.
-    pub(crate) cpus: usize,
-    /// As the kernel names it.
-    pub(crate) model: String,
-    /// Physical memory in bytes.
-    pub(crate) memory_bytes: u64,
+    cpus: usize,
+    model: Option<String>,
+    memory_bytes: Option<u64>,
 }
 
 impl Machine {
-    /// Asks the kernel. What it does not say is empty or 0.
     pub(crate) fn read() -> Self {
-        let file = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let field = |path: &str, name: &str| {
+            let text = std::fs::read_to_string(path).ok()?;
+            text.lines().find_map(|line| {
+                let (key, value) = line.split_once(':')?;
+                (key.trim() == name).then(|| value.trim().to_owned())
+            })
+        };
         Self {
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            model: file("/proc/cpuinfo")
-                .lines()
-                .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-                .map(|(_, model)| model.trim().to_owned())
-                .unwrap_or_default(),
-            memory_bytes: kilobytes(&file("/proc/meminfo"), "MemTotal:") * 1_024,
+            cpus: cpus(),
+            model: field("/proc/cpuinfo", "model name"),
+            memory_bytes: field("/proc/meminfo", "MemTotal").and_then(|text| kib(&text)),
         }
     }
 }
 
-/// The number after `field` in a file of /proc, in the kilobytes that it is given in.
-pub(crate) fn kilobytes(text: &str, field: &str) -> u64 {
+/// Processors that this process may use.
+pub(crate) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn kib(text: &str) -> Option<u64> {
+    let number = text.strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    number.checked_mul(1024)
+}
+
+/// Processor time of a process so far; of this one with `"self"`.
+pub(crate) fn cpu_time(process: &str) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    parse_cpu_time(&text)
+}
+
+fn parse_cpu_time(text: &str) -> Option<Duration> {
+    // The name, in brackets, may contain spaces and brackets of its own.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user = fields.next()?.parse::<u64>().ok()?;
+    let system = fields.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(
+        (user + system) * (1_000 / TICKS_PER_SECOND),
+    ))
+}
+
+/// The most memory that a process has held since [`reset_peak`].
+pub(crate) fn peak_bytes(process: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     text.lines()
-        .find_map(|line| line.strip_prefix(field))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
-        .unwrap_or_default()
+        .find_map(|line| kib(line.strip_prefix("VmHWM:")?.trim()))
 }
 
-/// Processor time of the whole machine, to tell how much of it was idle between two readings.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Processors {
-    idle: u64,
-    total: u64,
-}
-
-impl Processors {
-    /// Now; `None` where the kernel does not say.
-    pub(crate) fn read() -> Option<Self> {
-        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        // user nice system idle iowait irq softirq steal; guest time is part of user's.
-        let ticks: Vec<u64> = text
-            .lines()
-            .next()?
-            .strip_prefix("cpu ")?
-            .split_whitespace()
-            .take(8)
-            .map_while(|field| field.parse().ok())
-            .collect();
-        Some(Self {
-            idle: ticks.get(3)? + ticks.get(4)?,
-            total: ticks.iter().sum(),
-        })
-    }
-
-    /// The idle part of all processors since `earlier`, from 0 to 1.
-    pub(crate) fn idle_since(self, earlier: Self) -> Option<f64> {
-        let total = self.total.checked_sub(earlier.total).filter(|t| *t > 0)?;
-        Some(self.idle.saturating_sub(earlier.idle) as f64 / total as f64)
-    }
+/// Begins a new peak. Where it cannot, the peak is that of the process's whole life.
+pub(crate) fn reset_peak(process: &str) {
+    let _ = std::fs::write(format!("/proc/{process}/clear_refs"), "5");
 }
 
 #[cfg(test)]
@@ -78,25 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_disk_is_idle() {
-        let before = Processors::parse("cpu  10 0 10 100 50 0 0 0 0 0\ncpu0 1").unwrap();
-        let after = Processors::parse("cpu  40 0 20 120 90 0 0 0 0 0\ncpu0 1").unwrap();
-        assert_eq!(after.idle_since(before), Some(0.6));
-        assert_eq!(after.idle_since(after), None);
+    fn a_process_name_with_spaces_and_brackets_does_not_shift_the_fields() {
+        let text = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20";
+        assert_eq!(parse_cpu_time(text), Some(Duration::from_secs(2)));
     }
 
     #[test]
-    fn a_machine_has_processors_and_memory() {
-        let machine = Machine::read();
-        assert!(machine.cpus > 0 && machine.memory_bytes > 0);
-    }
-
-    #[test]
-    fn a_field_of_proc_is_found_by_its_name() {
-        assert_eq!(
-            kilobytes("VmPeak:  9 kB\nVmHWM:\t  1234 kB\n", "VmHWM:"),
-            1_234
-        );
-        assert_eq!(kilobytes("", "VmHWM:"), 0);
+    fn memory_is_read_in_bytes() {
+        assert_eq!(kib("  12 kB".trim()), Some(12 * 1024));
+        assert_eq!(kib("12"), None);
     }
 }
