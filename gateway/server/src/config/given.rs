@@ -49,6 +49,19 @@ pub(crate) struct Settled {
     pub(crate) secret: BTreeMap<String, Secret>,
 }
 
+impl Settled {
+    /// Both, for a driver: the host keeps secrets from the adapter by the manifest.
+    pub(crate) fn all(&self) -> BTreeMap<String, String> {
+        let mut all = self.plain.clone();
+        all.extend(
+            self.secret
+                .iter()
+                .map(|(key, secret)| (key.clone(), secret.0.clone())),
+        );
+        all
+    }
+}
+
 /// What is left of a table.
 pub(super) fn of(table: Table) -> Vec<Given> {
     table

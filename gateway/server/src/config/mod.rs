@@ -36,6 +36,14 @@ const DEFAULT_CONNECTION: &str = "main";
 const DEFAULT_ADAPTER: &str = "sql";
 const EVERY_NAME: &str = "*";
 
+/// The gateway's own keys of a connection and of a destination, for whoever misspells one.
+pub(crate) fn own_keys() -> (Vec<&'static str>, Vec<&'static str>) {
+    (
+        section::names::<ConnectionKeys>(),
+        section::names::<DestinationKeys>(),
+    )
+}
+
 /// The tables at the top.
 const TABLES: [&str; 6] = [
     "adapters",
@@ -53,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) file: Option<Arc<Path>>,
     pub(crate) top: Top,
     pub(crate) adapters: Adapters,
+    /// Of `adapters.cache`: whether it can be used is found out later.
+    pub(crate) cache_origin: Origin,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     pub(crate) shutdown: Shutdown,
@@ -190,13 +200,11 @@ fn take(tree: &mut Table, file: Option<Arc<Path>>, problems: &mut Vec<Problem>) 
             "set one of the two",
         ));
     }
-    let limits_at = tree
-        .entries
-        .get("limits")
-        .map_or(Origin::Default, |node| node.origin.clone());
+    let cache_origin = origin_of(tree, "adapters", "cache");
     let adapters = section(tree, "adapters", problems);
-    let limits: Limits = section(tree, "limits", problems);
-    check_limits(&limits, &limits_at, problems);
+    let origins = LIMITS.map(|key| origin_of(tree, "limits", key));
+    let limits = section(tree, "limits", problems);
+    check_limits(&limits, &origins, problems);
     let log = section(tree, "log", problems);
     let shutdown = section(tree, "shutdown", problems);
     let connections = connections(tree, problems);
@@ -225,6 +233,7 @@ fn take(tree: &mut Table, file: Option<Arc<Path>>, problems: &mut Vec<Problem>) 
         file,
         top,
         adapters,
+        cache_origin,
         limits,
         log,
         shutdown,
@@ -259,46 +268,55 @@ fn section<S: Section>(tree: &mut Table, name: &str, problems: &mut Vec<Problem>
     section
 }
 
-fn check_limits(limits: &Limits, origin: &Origin, problems: &mut Vec<Problem>) {
+/// Where a key stands, or the table that it would stand in.
+fn origin_of(tree: &Table, table: &str, key: &str) -> Origin {
+    let Some(node) = tree.entries.get(table) else {
+        return Origin::Default;
+    };
+    match &node.value {
+        Value::Table(table) => table.entries.get(key).unwrap_or(node),
+        _ => node,
+    }
+    .origin
+    .clone()
+}
+
+/// The limits that can be too small for anything to pass.
+const LIMITS: [&str; 5] = [
+    "frame_bytes",
+    "stream_bytes",
+    "memory_bytes",
+    "confirmation_timeout_ms",
+    "unread_results_timeout_ms",
+];
+
+fn check_limits(limits: &Limits, origins: &[Origin; LIMITS.len()], problems: &mut Vec<Problem>) {
     /// Room for one message of ordinary size with its headers.
     const LEAST_FRAME: u64 = 1024;
-    if limits.frame_bytes < LEAST_FRAME {
-        problems.push(Problem::new(
-            origin,
-            "limits.frame_bytes",
-            format!("{} is too small for a message", limits.frame_bytes),
-            format!("write {LEAST_FRAME} or more"),
-        ));
-    }
-    for (key, value) in [
-        ("limits.stream_bytes", limits.stream_bytes),
-        ("limits.memory_bytes", limits.memory_bytes),
-    ] {
-        if value < limits.frame_bytes {
-            problems.push(Problem::new(
-                origin,
-                key,
-                format!("{value} is less than one frame (limits.frame_bytes)"),
-                format!("write {} or more", limits.frame_bytes),
-            ));
-        }
-    }
-    for (key, value) in [
+    let millis =
+        |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let least = [
+        (limits.frame_bytes, LEAST_FRAME, "a message"),
         (
-            "limits.confirmation_timeout_ms",
-            limits.confirmation_timeout_ms,
+            limits.stream_bytes,
+            limits.frame_bytes,
+            "one frame (limits.frame_bytes)",
         ),
         (
-            "limits.unread_results_timeout_ms",
-            limits.unread_results_timeout_ms,
+            limits.memory_bytes,
+            limits.frame_bytes,
+            "one frame (limits.frame_bytes)",
         ),
-    ] {
-        if value.is_zero() {
+        (millis(limits.confirmation_timeout_ms), 1, "anything"),
+        (millis(limits.unread_results_timeout_ms), 1, "anything"),
+    ];
+    for ((key, origin), (value, least, what)) in LIMITS.iter().zip(origins).zip(least) {
+        if value < least {
             problems.push(Problem::new(
                 origin,
-                key,
-                "it is 0, and nothing takes no time",
-                "write 1 or more",
+                join("limits", key),
+                format!("{value} is too little for {what}"),
+                format!("write {least} or more"),
             ));
         }
     }

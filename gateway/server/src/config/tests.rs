@@ -145,12 +145,12 @@ fn a_configuration_that_serves_nothing_is_refused() {
 fn limits_that_nothing_could_pass_are_refused() {
     refused(
         "[limits]\nframe_bytes = 0",
-        "f.toml:1: limits.frame_bytes: 0 is too small for a message; write 1024 or more",
+        "f.toml:2: limits.frame_bytes: 0 is too little for a message; write 1024 or more",
     );
     refused(
         "[limits]\nmemory_bytes = 5",
-        "f.toml:1: limits.memory_bytes: 5 is less than one frame (limits.frame_bytes); write 4194304 \
-         or more",
+        "f.toml:2: limits.memory_bytes: 5 is too little for one frame (limits.frame_bytes); write \
+         4194304 or more",
     );
 }
 

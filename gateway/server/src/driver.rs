@@ -1,0 +1,67 @@
+//! Which native driver an adapter is paired with: the one that its manifest names.
+//!
+//! The only place that lists drivers. A new one is a crate, a line in each function here, and a world
+//! of the adapter contract.
+
+use std::collections::BTreeMap;
+
+use sluicegate_core::{Failure, Opened};
+use sluicegate_driver_null::NullConnection;
+use sluicegate_engine::{Connection as _, ConnectionId, Engine, OpenRequest};
+use sluicegate_host::Adapter;
+
+use crate::config::suggestion;
+
+const NULL: &str = "null";
+const SQL: &str = "sql";
+
+/// A driver with its adapter, for one connection.
+#[derive(Debug)]
+pub(crate) enum Driver {
+    Null(Box<NullConnection>),
+}
+
+impl Driver {
+    /// Pairs them and has both take the connection's settings. Nothing is connected yet: what fails
+    /// here is the configuration's fault.
+    pub(crate) async fn new(
+        adapter: &Adapter,
+        connection: &str,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        let wrong = |error: &dyn std::error::Error| error.to_string();
+        let driver = adapter.manifest().driver.as_str();
+        match driver {
+            NULL => NullConnection::connect(adapter, connection, settings)
+                .await
+                .map(|connection| Self::Null(Box::new(connection)))
+                .map_err(|error| wrong(&error)),
+            other => Err(format!(
+                "the adapter {} is for the driver \"{other}\", which this gateway does not have; {}",
+                adapter.path().display(),
+                suggestion(other, [NULL, SQL]),
+            )),
+        }
+    }
+
+    /// Has the engine feed it.
+    pub(crate) fn attach(self, engine: &Engine, id: ConnectionId) {
+        match self {
+            Self::Null(connection) => engine.attach(id, *connection),
+        }
+    }
+
+    /// Finds out about a destination.
+    pub(crate) async fn open(&mut self, request: OpenRequest) -> Result<Opened, Failure> {
+        match self {
+            Self::Null(connection) => connection.open(request).await,
+        }
+    }
+
+    /// Whether the broker answers at all, for connections without a named destination.
+    pub(crate) async fn reach(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Null(_) => Ok(()),
+        }
+    }
+}
