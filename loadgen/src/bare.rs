@@ -44,8 +44,7 @@ pub(crate) async fn serve() -> Result<(), Stop> {
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_frame_size(HTTP2_FRAME_BYTES)
-        .add_service(GatewayServer::new(Bare))
-        .serve_with_incoming(incoming)
+        .serve_with_incoming(GatewayServer::new(Bare), incoming)
         .await
         .map_err(|error| failed(&error))
 }

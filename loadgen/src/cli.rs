@@ -160,7 +160,11 @@ impl Options {
                 self.seconds
             )));
         }
-        if self.frames.iter().any(|frame| !(1..=65_536).contains(frame)) {
+        if self
+            .frames
+            .iter()
+            .any(|frame| !(1..=65_536).contains(frame))
+        {
             return Err(Stop::Usage(
                 "--frames: a frame has 1 to 65536 messages".to_owned(),
             ));
@@ -183,7 +187,10 @@ mod tests {
         options.check().unwrap();
         assert_eq!(options.provider().unwrap(), Provider::Sqlite);
         assert_eq!(options.scenario().unwrap(), Scenario::Throughput);
-        assert_eq!((options.messages, options.size, options.runs), (10_000, 55, 3));
+        assert_eq!(
+            (options.messages, options.size, options.runs),
+            (10_000, 55, 3)
+        );
         assert_eq!(options.format, Format::Table);
         assert_eq!(options.frames, [1, 10, 100, 1_000]);
         assert_eq!(options.producers, 50);
@@ -204,12 +211,19 @@ mod tests {
     #[test]
     fn a_size_too_small_is_answered_with_the_smallest() {
         let error = options(&["--size", "5"]).check().unwrap_err().to_string();
-        assert!(error.contains(&format!("--size {}", body::SMALLEST)), "{error}");
+        assert!(
+            error.contains(&format!("--size {}", body::SMALLEST)),
+            "{error}"
+        );
     }
 
     #[test]
     fn direct_without_a_store_is_refused() {
-        assert!(options(&["--direct", "--provider", "null"]).check().is_err());
+        assert!(
+            options(&["--direct", "--provider", "null"])
+                .check()
+                .is_err()
+        );
         assert!(options(&["--direct"]).check().is_ok());
     }
 }

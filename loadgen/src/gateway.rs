@@ -207,9 +207,10 @@ impl Process {
             .map_err(|error| {
                 Stop::Unreachable(format!("cannot run {}: {error}", executable.display()))
             })?;
-        let stderr = child.stderr.take().ok_or_else(|| {
-            Stop::Unreachable(format!("{} has no stderr", executable.display()))
-        })?;
+        let stderr = child
+            .stderr
+            .take()
+            .ok_or_else(|| Stop::Unreachable(format!("{} has no stderr", executable.display())))?;
         let mut lines = BufReader::new(stderr).lines();
         let mut said = Vec::new();
         let waiting = tokio::time::timeout(START_TIMEOUT, address(&mut lines, &mut said)).await;
