@@ -320,7 +320,7 @@ pub(crate) mod tests {
             (
                 |m| {
                     m.connection_settings
-                        .push(setting("path", None, false, false))
+                        .push(setting("path", None, false, false));
                 },
                 "`path` twice",
             ),

@@ -242,7 +242,8 @@ mod tests {
         assert_eq!(silent, [10..11, 13..15, 16..20]);
 
         let (settled, silent) = check(ASKED, vec![], false).unwrap();
-        assert_eq!((settled, silent), (vec![], vec![10..20]));
+        assert_eq!((settled.len(), silent.len()), (0, 1));
+        assert_eq!(silent[0], 10..20);
     }
 
     #[test]
