@@ -16,6 +16,8 @@ const SUM_DIGITS: usize = 16;
 /// Run, number, checksum and what stands between them.
 pub(crate) const SMALLEST: usize = RUN_DIGITS + 1 + NUMBER_DIGITS + 1 + SUM_DIGITS;
 
+const _: () = assert!(SMALLEST <= 55, "the default size must fit");
+
 const PADDING: u8 = b'.';
 
 /// The key of a message.
@@ -109,11 +111,6 @@ mod tests {
             assert_eq!(body.len(), size);
             assert_eq!(verify(&body, 7, size), Some(0xabcdef));
         }
-    }
-
-    #[test]
-    fn the_smallest_body_fits_the_default_size() {
-        assert!(SMALLEST <= 55);
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(crate) struct Checker {
     confirmed: Numbers,
     seen: Numbers,
     /// The latest number of each key.
-    latest: [Option<u64>; body::KEYS as usize],
+    latest: Vec<Option<u64>>,
     found: Found,
 }
 
@@ -113,7 +113,7 @@ impl Checker {
             sent,
             confirmed,
             seen: Numbers::default(),
-            latest: [None; body::KEYS as usize],
+            latest: (0..body::KEYS).map(|_| None).collect(),
             found: Found::default(),
         }
     }

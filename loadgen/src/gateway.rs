@@ -88,17 +88,17 @@ impl Gateway {
             address,
             child: None,
             store,
-            directory: directory.map_err(no_directory)?,
+            directory: directory.map_err(|error| no_directory(&error))?,
             version: String::new(),
             has_null: false,
         })
     }
 
     async fn start() -> Result<Self, Stop> {
-        let directory = tempfile::tempdir().map_err(no_directory)?;
+        let directory = tempfile::tempdir().map_err(|error| no_directory(&error))?;
         let store = directory.path().join("store.db");
         let config = directory.path().join("sluicegate.toml");
-        std::fs::write(&config, configuration(&store)).map_err(no_directory)?;
+        std::fs::write(&config, configuration(&store)).map_err(|error| no_directory(&error))?;
         let executable = beside("sluicegate")?;
         let mut command = Command::new(&executable);
         command.arg("serve").arg("--config").arg(&config);
@@ -143,7 +143,7 @@ impl Gateway {
     }
 }
 
-fn no_directory(error: std::io::Error) -> Stop {
+fn no_directory(error: &std::io::Error) -> Stop {
     Stop::Unreachable(format!(
         "cannot make a temporary directory: {error}; set TMPDIR to one that can be written"
     ))

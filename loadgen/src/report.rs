@@ -92,7 +92,7 @@ impl Report {
             Rows::Enqueue(rows) => enqueue(rows),
         };
         let mut table = comfy_table::Table::new();
-        table.load_preset(comfy_table::presets::UTF8_FULL_CONDENSED);
+        table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
         table.set_header(&titles);
         for row in rows {
             table.add_row(row.into_iter().enumerate().map(|(index, text)| {

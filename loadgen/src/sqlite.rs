@@ -4,7 +4,7 @@
 //! gateway's driver uses, in a file on the same disk.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt as _;
 use sluicegate_client::Message;
@@ -20,10 +20,12 @@ use crate::error::Stop;
 
 /// The table that the `sql` adapter makes.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY AUTOINCREMENT, \
-     queue TEXT NOT NULL, message_id TEXT, key BLOB, headers TEXT, body BLOB)";
+     queue TEXT NOT NULL, message_id TEXT, key BLOB, headers TEXT, body BLOB, \
+     created_at_ms INTEGER NOT NULL)";
 
-const INSERT: &str = "INSERT INTO messages (queue, message_id, key, headers, body) VALUES ";
-const ROW: &str = "(?1, NULL, ?, NULL, ?)";
+/// What is the same for all rows of a statement is bound once.
+const INSERT: &str = "INSERT INTO messages (queue, created_at_ms, key, body) VALUES ";
+const ROW: &str = "(?1, ?2, ?, ?)";
 
 /// The page and the log before it is folded back, as the driver has them: it found them the fastest.
 const PAGE_BYTES: u32 = 16_384;
@@ -122,8 +124,9 @@ impl Writer {
                     self::statement(part.len())
                 };
                 let mut arguments = SqliteArguments::default();
-                arguments.reserve(1 + 2 * part.len(), 0);
+                arguments.reserve(2 + 2 * part.len(), 0);
                 arguments.add(queue).map_err(sqlx::Error::Encode)?;
+                arguments.add(now_ms()).map_err(sqlx::Error::Encode)?;
                 for (message, key) in part {
                     arguments.add(&key[..]).map_err(sqlx::Error::Encode)?;
                     let body = message.body().unwrap_or_default();
@@ -158,6 +161,11 @@ pub(crate) fn keyed(first: u64, messages: Vec<Message>) -> Vec<(Message, [u8; 2]
         .zip(first..)
         .map(|(message, number)| (message, body::key(number)))
         .collect()
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }
 
 fn statement(rows: usize) -> SqlStr {

@@ -1,5 +1,13 @@
 //! The client against a gateway that speaks the protocol and keeps nothing.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    reason = "a test that cannot go on must stop; doctests include the support as it is"
+)]
+
 mod support;
 
 use std::time::Duration;
