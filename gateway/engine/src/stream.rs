@@ -1,0 +1,144 @@
+//! One client's stream.
+
+use std::sync::Arc;
+
+use sluicegate_core::Message;
+
+use crate::ledger::Taken;
+use crate::shared::Signals;
+use crate::{Engine, Event, ProtocolFault, ScopeOptions};
+
+/// One client's stream: its scopes, its credit, its results.
+///
+/// One task reads the client's frames (`ready`, then `publish` and its like), another takes `events`;
+/// neither waits for the other. Dropping the stream before `events` has returned false is a lost
+/// stream: accepted rows settle and are logged.
+#[derive(Debug)]
+pub struct Stream {
+    engine: Engine,
+    key: usize,
+    signals: Arc<Signals>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // The slot is given up under the same lock, before another stream can have the key.
+        let slot = self.engine.shared.with_streams(|state, streams, now| {
+            state.lose(self.key, now);
+            streams.get_mut(self.key).and_then(Option::take)
+        });
+        drop(slot);
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(engine: Engine, key: usize, signals: Arc<Signals>) -> Self {
+        Self {
+            engine,
+            key,
+            signals,
+        }
+    }
+
+    /// Opens a scope. `id`s must grow within the stream.
+    ///
+    /// # Errors
+    ///
+    /// When the id was used, too many scopes are open, or the gateway is draining.
+    pub fn open_scope(&self, id: u64, options: ScopeOptions) -> Result<(), ProtocolFault> {
+        self.engine
+            .shared
+            .with(|state, _| state.open_scope(self.key, id, options))
+    }
+
+    /// Accepts messages as the scope's next rows. `frame_bytes` is the memory that they keep alive.
+    /// Never waits: ask `ready` before reading the next frame.
+    ///
+    /// # Errors
+    ///
+    /// When the scope is not open; nothing is accepted then.
+    pub fn publish(
+        &self,
+        scope: u64,
+        destination: &str,
+        messages: Vec<Message>,
+        frame_bytes: usize,
+    ) -> Result<(), ProtocolFault> {
+        self.engine.shared.with(|state, now| {
+            state.publish(self.key, scope, destination, messages, frame_bytes, now)
+        })
+    }
+
+    /// Answered by `Event::Flushed` when each row published to the scope before it has its verdict.
+    ///
+    /// # Errors
+    ///
+    /// When the scope is not open.
+    pub fn flush(&self, scope: u64, token: u64) -> Result<(), ProtocolFault> {
+        self.engine
+            .shared
+            .with(|state, now| state.flush(self.key, scope, token, now))
+    }
+
+    /// No more messages; answered by `Event::ScopeDone`.
+    ///
+    /// # Errors
+    ///
+    /// When the scope is not open.
+    pub fn close_scope(&self, scope: u64) -> Result<(), ProtocolFault> {
+        self.engine
+            .shared
+            .with(|state, now| state.close_scope(self.key, scope, now))
+    }
+
+    /// Fails what is unsent with ABORTED; answered by `Event::ScopeDone` when what was sent has settled.
+    ///
+    /// # Errors
+    ///
+    /// When the scope is not open.
+    pub fn abort_scope(&self, scope: u64) -> Result<(), ProtocolFault> {
+        self.engine
+            .shared
+            .with(|state, now| state.abort_scope(self.key, scope, now))
+    }
+
+    /// Resolves when another frame may be read: credit, memory and unread results allow it.
+    pub async fn ready(&self) {
+        while !self
+            .engine
+            .shared
+            .with(|state, _| state.ledger.has_room(self.key))
+        {
+            self.signals.room.notified().await;
+        }
+    }
+
+    /// Waits for results and appends them to `events`, up to about `budget_bytes`. Returns false when the
+    /// stream was finished (`finish`) and everything has been taken.
+    pub async fn events(&self, events: &mut Vec<Event>, budget_bytes: usize) -> bool {
+        loop {
+            let taken = self
+                .engine
+                .shared
+                .with(|state, now| state.take_events(self.key, events, budget_bytes, now));
+            match taken {
+                Taken::Some => return true,
+                Taken::Done => return false,
+                Taken::Nothing => self.signals.events.notified().await,
+            }
+        }
+    }
+
+    /// Resolves once when results have been left unread too long, whether or not anybody takes
+    /// `events`: a client that reads nothing keeps them from being asked for.
+    pub async fn stalled(&self) {
+        self.signals.stalled.notified().await;
+    }
+
+    /// The client will send no more: open scopes are closed. `events` ends when all have settled.
+    pub fn finish(&self) {
+        self.engine
+            .shared
+            .with(|state, now| state.finish(self.key, now));
+    }
+}
