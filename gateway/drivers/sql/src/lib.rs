@@ -5,11 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+mod bindings;
+mod connection;
+mod convert;
 mod error;
 mod insert;
 mod settings;
 pub mod sqlite;
 
+pub use connection::{ConnectError, SqlConnection};
 pub use error::{SqlError, Stage};
 pub use insert::{Column, Insert, Slot, Source, SparseTexts, Value};
 pub use settings::{SettingError, Settings, Synchronous};

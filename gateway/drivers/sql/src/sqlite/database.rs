@@ -11,6 +11,7 @@ use sluicegate_core::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteQueryResult, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Decode, Row as _, ValueRef as _};
 
+use super::errors::after_commit;
 use super::identity::Identity;
 use super::statement::{Shape, Statements};
 use super::{bind, options};
@@ -21,10 +22,6 @@ use crate::settings::Settings;
 /// Rows of an answer to a statement of the adapter's own: an answer is about a schema, and a guest
 /// should not be flooded by a view that has its name.
 const MAX_ANSWER_ROWS: usize = 1_000;
-
-/// I/O errors after which a commit may have reached the file all the same: the log's last frame can be
-/// written and the error come after it, and recovery after a crash would then find it whole.
-const AMBIGUOUS_IO: [i32; 4] = [10, 778, 1_034, 1_290];
 
 /// The SQLite database of a connection: opened when it is needed, closed when it cannot be trusted.
 #[derive(Debug)]
@@ -76,6 +73,16 @@ impl Database {
             && let Err(error) = open.connection.close().await
         {
             tracing::debug!(path = %self.path().display(), %error, "closing the database failed");
+        }
+    }
+
+    /// Closes the database if its file was deleted or replaced.
+    pub async fn close_if_moved(&mut self) {
+        if let Some(open) = &self.open
+            && !open.identity.is_at(&self.settings.path)
+        {
+            tracing::warn!(path = %self.path().display(), "the database was deleted or replaced");
+            self.close().await;
         }
     }
 
@@ -278,16 +285,6 @@ impl Open {
     /// After some errors SQLite has rolled back by itself, and says so with another error.
     async fn roll_back(&mut self) {
         let _ = self.execute("ROLLBACK").await;
-    }
-}
-
-/// Whether a commit that failed like this can have taken effect.
-fn after_commit(error: &SqlError) -> Stage {
-    let lost = error.primary == 0;
-    if lost || AMBIGUOUS_IO.contains(&error.extended()) {
-        Stage::Committing
-    } else {
-        Stage::NotStored
     }
 }
 

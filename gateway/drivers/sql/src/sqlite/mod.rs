@@ -2,9 +2,11 @@
 
 mod bind;
 mod database;
+mod errors;
 mod identity;
 mod options;
 mod statement;
 
 pub use database::{Database, Inserted};
+pub(crate) use errors::{loses_connection, loses_schema};
 pub use options::PAGE_BYTES;
