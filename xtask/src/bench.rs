@@ -141,7 +141,7 @@ fn start(workspace: &Workspace) -> anyhow::Result<Vec<Bar>> {
     )])
 }
 
-/// The host crate's own benchmark prints `plan+settle <rows> rows: <figure> ns/message`.
+/// The host crate's own benchmark measures it.
 fn boundary() -> anyhow::Result<Vec<Bar>> {
     let command = cargo(["bench", "--quiet", "-p", "sluicegate-host"]);
     eprintln!("$ {command}");

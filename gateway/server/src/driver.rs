@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use sluicegate_core::{Failure, Opened};
+use sluicegate_core::{Failure, FailureClass, Opened};
 use sluicegate_driver_null::NullConnection;
+use sluicegate_driver_sql::sqlite::Database;
+use sluicegate_driver_sql::{Settings, SqlConnection};
 use sluicegate_engine::{Connection as _, ConnectionId, Engine, OpenRequest};
 use sluicegate_host::Adapter;
 
@@ -19,6 +21,8 @@ const SQL: &str = "sql";
 #[derive(Debug)]
 pub(crate) enum Driver {
     Null(Box<NullConnection>),
+    /// With what it connects to, for [`Driver::reach`].
+    Sql(Box<SqlConnection>, Settings),
 }
 
 impl Driver {
@@ -36,6 +40,13 @@ impl Driver {
                 .await
                 .map(|connection| Self::Null(Box::new(connection)))
                 .map_err(|error| wrong(&error)),
+            SQL => {
+                let reached = Settings::parse(settings).map_err(|error| wrong(&error))?;
+                SqlConnection::connect(adapter, connection, settings)
+                    .await
+                    .map(|connection| Self::Sql(Box::new(connection), reached))
+                    .map_err(|error| wrong(&error))
+            }
             other => Err(format!(
                 "the adapter {} is for the driver \"{other}\", which this gateway does not have; {}",
                 adapter.path().display(),
@@ -48,6 +59,7 @@ impl Driver {
     pub(crate) fn attach(self, engine: &Engine, id: ConnectionId) {
         match self {
             Self::Null(connection) => engine.attach(id, *connection),
+            Self::Sql(connection, _) => engine.attach(id, *connection),
         }
     }
 
@@ -55,13 +67,22 @@ impl Driver {
     pub(crate) async fn open(&mut self, request: OpenRequest) -> Result<Opened, Failure> {
         match self {
             Self::Null(connection) => connection.open(request).await,
+            Self::Sql(connection, _) => connection.open(request).await,
         }
     }
 
     /// Whether the broker answers at all, for connections without a named destination.
-    pub(crate) async fn reach(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn reach(&self) -> Result<(), Failure> {
         match self {
             Self::Null(_) => Ok(()),
+            Self::Sql(_, settings) => {
+                let mut database = Database::new(settings.clone());
+                let answer = database.query("SELECT 1".to_owned(), Vec::new()).await;
+                database.close().await;
+                let unreachable =
+                    |error| Failure::retryable(FailureClass::Unavailable, format!("{error}"));
+                answer.map(drop).map_err(unreachable)
+            }
         }
     }
 }
