@@ -142,10 +142,7 @@ fn throughput(rows: &[ThroughputRow]) -> Table {
         "confirmed",
         "failed",
         "unknown",
-        "missing",
-        "duplicates",
-        "altered",
-        "out of order",
+        "read back",
         "requests",
         "cpu us/msg",
         "peak MiB",
@@ -163,10 +160,7 @@ fn throughput(rows: &[ThroughputRow]) -> Table {
                 grouped(row.confirmed),
                 grouped(row.failed),
                 grouped(row.unknown),
-                count(row.missing),
-                count(row.duplicates),
-                count(row.altered),
-                count(row.out_of_order),
+                read_back(row),
                 count(row.provider_requests),
                 row.gateway_cpu_us_per_msg.map_or_else(none, figure),
                 row.gateway_rss_peak_bytes
@@ -175,6 +169,30 @@ fn throughput(rows: &[ThroughputRow]) -> Table {
         })
         .collect();
     (titles, rows)
+}
+
+/// Whether all is there as it was published, and what is not.
+fn read_back(row: &ThroughputRow) -> String {
+    if row.read_back.is_none() {
+        return none();
+    }
+    let wrong: Vec<String> = [
+        ("missing", row.missing),
+        ("twice", row.duplicates),
+        ("altered", row.altered),
+        ("out of order", row.out_of_order),
+    ]
+    .into_iter()
+    .filter_map(|(what, count)| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(format!("{} {what}", grouped(count)))
+    })
+    .collect();
+    if wrong.is_empty() {
+        "all, in order".to_owned()
+    } else {
+        wrong.join(", ")
+    }
 }
 
 fn hop(rows: &[HopRow]) -> Table {
@@ -323,6 +341,18 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(figure(1_234.4), "1,234");
         assert_eq!(figure(2.34), "2.3");
+    }
+
+    #[test]
+    fn the_table_says_what_the_read_back_found() {
+        let mut row = ThroughputRow::default();
+        assert_eq!(read_back(&row), "-");
+        row.read_back = Some(10);
+        row.missing = Some(0);
+        assert_eq!(read_back(&row), "all, in order");
+        row.missing = Some(1_200);
+        row.out_of_order = Some(3);
+        assert_eq!(read_back(&row), "1,200 missing, 3 out of order");
     }
 
     #[test]
