@@ -45,7 +45,8 @@ impl State {
             conn.idle = false;
             let room = conn.room();
             let sends = room > 0 && !conn.ready.is_empty();
-            if !conn.to_open.is_empty() && !(conn.opened_last && sends) {
+            let opens = !conn.to_open.is_empty();
+            if opens && (!conn.opened_last || !sends) {
                 conn.opened_last = true;
                 if let Some(lane) = conn.to_open.pop_front()
                     && let Some(work) = self.open_lane(lane)

@@ -110,7 +110,7 @@ impl Lane {
         self.linger_from = now;
         for (row, failure) in std::mem::take(&mut draft.refused) {
             self.queued = self.queued.saturating_sub(1);
-            self.fail(row, failure, ledger, now);
+            self.fail(&row, failure, ledger, now);
         }
         if draft.rows.is_empty() {
             return None;

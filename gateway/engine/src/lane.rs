@@ -186,7 +186,7 @@ impl Lane {
 
 impl Lane {
     /// A row that is in no queue any more fails, unless it may be stored.
-    pub(crate) fn fail(&mut self, row: Row, mut failure: Failure, ledger: &mut Ledger, now: Time) {
+    pub(crate) fn fail(&mut self, row: &Row, mut failure: Failure, ledger: &mut Ledger, now: Time) {
         failure.attempts = row.attempts;
         let doubtful =
             !self.doubtful.is_empty() && self.doubtful.remove(&(row.origin.scope, row.origin.row));
@@ -239,14 +239,14 @@ impl Lane {
         for entry in std::mem::take(&mut ahead) {
             match entry {
                 Ahead::Row(row) => match why(self, ledger, &row, None) {
-                    Some(failure) => self.drop_row(row, failure, ledger, now),
+                    Some(failure) => self.drop_row(&row, failure, ledger, now),
                     None => ahead.push_back(Ahead::Row(row)),
                 },
                 Ahead::Exact(rows) => {
                     let mut kept = VecDeque::with_capacity(rows.len());
                     for row in rows {
                         match why(self, ledger, &row, None) {
-                            Some(failure) => self.drop_row(row, failure, ledger, now),
+                            Some(failure) => self.drop_row(&row, failure, ledger, now),
                             None => kept.push_back(row),
                         }
                     }
@@ -259,7 +259,7 @@ impl Lane {
         self.ahead = ahead;
         for (due, (row, cause)) in std::mem::take(&mut self.later) {
             match why(self, ledger, &row, Some(&cause)) {
-                Some(failure) => self.drop_row(row, failure, ledger, now),
+                Some(failure) => self.drop_row(&row, failure, ledger, now),
                 None => {
                     self.later.insert(due, (row, cause));
                 }
@@ -273,7 +273,7 @@ impl Lane {
                     Cause::Isolated => None,
                 };
                 match why(self, ledger, &held.row, cause) {
-                    Some(failure) => self.drop_row(held.row, failure, ledger, now),
+                    Some(failure) => self.drop_row(&held.row, failure, ledger, now),
                     None => {
                         hold.failed.insert(place, held);
                     }
@@ -281,7 +281,7 @@ impl Lane {
             }
             for row in std::mem::take(&mut hold.parked) {
                 match why(self, ledger, &row, None) {
-                    Some(failure) => self.drop_row(row, failure, ledger, now),
+                    Some(failure) => self.drop_row(&row, failure, ledger, now),
                     None => hold.parked.push_back(row),
                 }
             }
@@ -289,7 +289,7 @@ impl Lane {
         }
     }
 
-    fn drop_row(&mut self, row: Row, failure: Failure, ledger: &mut Ledger, now: Time) {
+    fn drop_row(&mut self, row: &Row, failure: Failure, ledger: &mut Ledger, now: Time) {
         self.queued = self.queued.saturating_sub(1);
         self.fail(row, failure, ledger, now);
     }
@@ -303,7 +303,7 @@ impl Lane {
     ) {
         while let Some(row) = chunk.next() {
             let failure = failure(&row);
-            self.drop_row(row, failure, ledger, now);
+            self.drop_row(&row, failure, ledger, now);
         }
     }
 
@@ -391,7 +391,7 @@ impl Lane {
     fn resume(&mut self, mut hold: Hold, ledger: &mut Ledger, now: Time) -> u64 {
         for held in hold.take_overtaken() {
             self.queued = self.queued.saturating_sub(1);
-            self.overtaken(held.row, held.cause, ledger, now);
+            self.overtaken(&held.row, held.cause, ledger, now);
         }
         let resent = hold.failed.len();
         for row in hold.parked.into_iter().rev() {
@@ -407,7 +407,7 @@ impl Lane {
     }
 
     /// A row cannot be sent again, since a later one of its key may be stored.
-    pub(crate) fn overtaken(&mut self, row: Row, cause: Cause, ledger: &mut Ledger, now: Time) {
+    pub(crate) fn overtaken(&mut self, row: &Row, cause: Cause, ledger: &mut Ledger, now: Time) {
         use sluicegate_core::FailureClass::OutOfOrder;
         let because = match cause {
             Cause::Failed(failure) | Cause::Unknown(failure) => failure.to_string(),

@@ -4,8 +4,8 @@
 //! knows neither gRPC, nor WebAssembly, nor a broker; it does no I/O and reads no clock but tokio's,
 //! which tests pause.
 //!
-//! Inside is a state machine without tasks ([`state`](self), in `state.rs` and the files beside it)
-//! behind one lock; around it a thin shell ([`Engine`], [`Stream`], [`Replies`]). `sim` drives the
+//! Inside is a state machine without tasks (`state.rs` and the files beside it)
+//! behind one lock; around it a thin shell ([`Engine`], [`Stream`], [`Replies`]). [`sim`] drives the
 //! state machine alone, with virtual time and a broker that misbehaves.
 //!
 //! A row's way: `Stream::publish` enters it in the ledger and puts its frame into a flow of its
@@ -36,6 +36,7 @@ mod replies;
 mod rng;
 mod scope;
 mod shared;
+pub mod sim;
 mod state;
 mod stream;
 mod stream_state;

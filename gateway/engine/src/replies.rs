@@ -57,11 +57,15 @@ impl Replies {
     }
 
     /// Confirmed. `receipts` is empty, or has one entry for each row.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the engine may come to keep them; a connection has no use for them afterwards"
+    )]
     pub fn confirmed(&self, rows: Range<u32>, receipts: Vec<Receipt>) {
         let flight = self.0.flight;
         self.0
             .shared
-            .with(|state, now| state.confirmed(flight, rows, receipts, now));
+            .with(|state, now| state.confirmed(flight, rows, &receipts, now));
     }
 
     /// Failed, all for the same reason: nothing of these rows is stored.

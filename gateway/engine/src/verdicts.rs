@@ -96,7 +96,7 @@ impl State {
         &mut self,
         flight_key: usize,
         rows: Range<u32>,
-        receipts: Vec<Receipt>,
+        receipts: &[Receipt],
         now: Time,
     ) {
         let expected = usize::try_from(rows.end.saturating_sub(rows.start)).unwrap_or(0);
@@ -105,7 +105,7 @@ impl State {
         }
         let first = rows.start;
         for run in self.open_runs(flight_key, rows) {
-            self.confirm_receipts(flight_key, &run, first, &receipts);
+            self.confirm_receipts(flight_key, &run, first, receipts);
             self.confirm_run(flight_key, run, now);
         }
         self.after(flight_key, now);
@@ -270,7 +270,7 @@ impl State {
                 reason.attempts = row.attempts;
                 self.ledger.unknown(row.origin, reason, now);
             }
-            Next::Failed(failure) => lane.fail(row, failure, &mut self.ledger, now),
+            Next::Failed(failure) => lane.fail(&row, failure, &mut self.ledger, now),
             Next::Again(due, cause) => {
                 if matches!(cause, Cause::Unknown(_)) {
                     lane.doubtful.insert((row.origin.scope, row.origin.row));
@@ -414,7 +414,7 @@ impl State {
         let scope = self.ledger.scope(row.origin.scope);
         if scope.is_some_and(|scope| scope.phase == Phase::Aborted) {
             let failure = aborted(row.origin.row, &lane.name);
-            lane.fail(row, failure, &mut self.ledger, now);
+            lane.fail(&row, failure, &mut self.ledger, now);
             return None;
         }
         let Some(key) = flight.key(place) else {
@@ -425,7 +425,7 @@ impl State {
         let (flying, stored) = lane.keys.look(key, &self.flights, &lane.flights);
         if !held && flying == 0 {
             if stored.is_some_and(|stored| stored > at) {
-                lane.overtaken(row, Cause::Isolated, &mut self.ledger, now);
+                lane.overtaken(&row, Cause::Isolated, &mut self.ledger, now);
                 return None;
             }
             return Some(row);

@@ -1,5 +1,10 @@
 //! The path of a message when nothing goes wrong.
 
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "results are lists of ranges"
+)]
+
 mod support;
 
 use sluicegate_core::Message;

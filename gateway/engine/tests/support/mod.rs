@@ -1,6 +1,12 @@
 //! A broker in memory that does what a test tells it, and an engine in front of it.
 
 #![allow(dead_code, reason = "each test uses the part that it needs")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    reason = "a test that cannot go on must fail"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
