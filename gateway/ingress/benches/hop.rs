@@ -59,13 +59,16 @@ async fn main() {
     } else {
         serve_gateway().await
     };
-    println!("frame_messages  via      msgs_per_s  ratio  p50_us  p99_us");
+    println!("frame_messages  via      msgs_per_s  ratio  cpu_ns_per_msg  p50_us  p99_us");
     for frame_messages in [1, 10, 100, 1_000] {
         let mut rates = [Vec::new(), Vec::new()];
+        let mut cpu = [Vec::new(), Vec::new()];
         for _ in 0..TURNS {
             for (side, address) in [bare, gateway].into_iter().enumerate() {
                 if only.is_empty() || only == ["bare", "gateway"][side] {
-                    rates[side].push(throughput(address, frame_messages, seconds).await);
+                    let (rate, cpu_ns) = throughput(address, frame_messages, seconds).await;
+                    rates[side].push(rate);
+                    cpu[side].push(cpu_ns);
                 }
             }
         }
@@ -77,12 +80,14 @@ async fn main() {
             }
             rates.sort_by(f64::total_cmp);
             let rate = rates[rates.len() / 2];
+            cpu[side].sort_by(f64::total_cmp);
+            let cpu_ns = cpu[side][cpu[side].len() / 2];
             if side == 0 {
                 base = rate;
             }
             let (p50, p99) = lock_step([bare, gateway][side], frame_messages).await;
             println!(
-                "{frame_messages:>14}  {via:<7}  {rate:>10.0}  {:>5.2}  {:>6.1}  {:>6.1}",
+                "{frame_messages:>14}  {via:<7}  {rate:>10.0}  {:>5.2}  {cpu_ns:>14.0}  {:>6.1}  {:>6.1}",
                 rate / base,
                 p50.as_secs_f64() * 1e6,
                 p99.as_secs_f64() * 1e6,
@@ -133,8 +138,23 @@ async fn connect(address: SocketAddr) -> GatewayClient<tonic::transport::Channel
     GatewayClient::new(channel).max_decoding_message_size(usize::MAX)
 }
 
-/// Confirmed messages a second, from the first to the last verdict.
-async fn throughput(address: SocketAddr, frame_messages: usize, seconds: f64) -> f64 {
+/// Processor time of the whole process, client included, in nanoseconds: what a busy machine does
+/// not distort.
+fn cpu_ns() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<f64>().unwrap())
+        .sum();
+    ticks * 1e7
+}
+
+/// Confirmed messages a second, from the first to the last verdict, and what one costs.
+async fn throughput(address: SocketAddr, frame_messages: usize, seconds: f64) -> (f64, f64) {
+    let cpu_before = cpu_ns();
     let mut client = connect(address).await;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let frame = messages(frame_messages);
@@ -148,7 +168,11 @@ async fn throughput(address: SocketAddr, frame_messages: usize, seconds: f64) ->
     while let Some(answer) = answers.message().await.unwrap() {
         confirmed += confirmed_of(&answer);
     }
-    f64::from(u32::try_from(confirmed).unwrap()) / start.elapsed().as_secs_f64()
+    let confirmed = f64::from(u32::try_from(confirmed).unwrap());
+    (
+        confirmed / start.elapsed().as_secs_f64(),
+        (cpu_ns() - cpu_before) / confirmed,
+    )
 }
 
 fn confirmed_of(answer: &v1::ServerFrame) -> u64 {

@@ -186,19 +186,34 @@ fn skip(rest: &mut &[u8], wire_type: u64) -> Result<(), Fault> {
     }
 }
 
+/// A length and as many bytes. Called for each message and each body, so lengths of one and two bytes
+/// (up to 16 KiB) are read in place.
 #[inline]
 fn length_delimited<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Fault> {
+    let split = match **rest {
+        [one, ..] if one < 0x80 => rest.get(1..).map(|after| (usize::from(one), after)),
+        [low, high, ..] if high < 0x80 => rest
+            .get(2..)
+            .map(|after| (usize::from(high) << 7 | usize::from(low & 0x7f), after)),
+        _ => return long_length_delimited(rest),
+    };
+    if let Some((bytes, after)) = split
+        && let Some((taken, after)) = after.split_at_checked(bytes)
+    {
+        *rest = after;
+        return Ok(taken);
+    }
+    Err(overrun(rest.len()))
+}
+
+fn long_length_delimited<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Fault> {
     let bytes = varint(rest)?;
     take(rest, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-#[inline]
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Fault> {
     let Some((taken, after)) = rest.split_at_checked(bytes) else {
-        return Err(malformed(format!(
-            "a field of {bytes} bytes with {} left",
-            rest.len()
-        )));
+        return Err(overrun(rest.len()));
     };
     *rest = after;
     Ok(taken)
@@ -231,6 +246,13 @@ fn long_varint(rest: &mut &[u8]) -> Result<u64, Fault> {
         }
     }
     Err(malformed("a number of more than 64 bits"))
+}
+
+#[cold]
+fn overrun(left: usize) -> Fault {
+    malformed(format!(
+        "a field reaches beyond the {left} bytes that are left"
+    ))
 }
 
 #[cold]

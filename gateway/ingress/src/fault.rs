@@ -56,7 +56,7 @@ pub(crate) enum Fault {
     )]
     ErrorChannel(String),
     #[error(transparent)]
-    Protocol(#[from] ProtocolFault),
+    Protocol(ProtocolFault),
     #[error(
         "results were left unread for {} ms: read the stream's results while writing to it; accepted rows still settle",
         .0.as_millis()
@@ -100,6 +100,16 @@ impl Fault {
             Self::Draining => Code::Unavailable,
             Self::Lost(_) => Code::Cancelled,
             Self::VerdictUnknown(_) => Code::Unknown,
+        }
+    }
+}
+
+impl From<ProtocolFault> for Fault {
+    fn from(fault: ProtocolFault) -> Self {
+        match fault {
+            // Nobody's fault, and one sentence for it is enough.
+            ProtocolFault::Draining => Self::Draining,
+            other => Self::Protocol(other),
         }
     }
 }

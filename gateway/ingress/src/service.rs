@@ -165,9 +165,11 @@ impl Gateway {
         let Ok(stream) = self.engine.open_stream() else {
             return Status::from(Fault::Draining).into_http();
         };
-        let session = Arc::new(Session::new(stream, &self.options));
+        let stream = Arc::new(stream);
+        let session = Arc::new(Session::new(&stream, &self.engine.limits(), &self.options));
         let messages = Messages::new(body, self.options.frame_bytes);
-        let reader = tokio::spawn(session::read(Arc::clone(&session), messages)).abort_handle();
+        let reader =
+            tokio::spawn(session::read(Arc::clone(&session), stream, messages)).abort_handle();
         let (engine, options) = (self.engine.clone(), Arc::clone(&self.options));
         let call = self.calls.begin();
         unary::ok(Answer::new(|out| async move {

@@ -6,18 +6,22 @@
 //! therefore gets through: HTTP/2 stops polling a body whose client does not read, and were the
 //! reader driven from there, both sides would wait for ever.
 //!
+//! For the same reason it is the reader that learns of a stall: while a client reads nothing, the
+//! writer is not asked for anything.
+//!
 //! The reader stops only when the engine says so (`ready`): credit is used up, memory is short, or
 //! results are left unread. It reads nothing ahead, so HTTP/2 flow control holds the client back.
 //!
 //! **A stream that is dropped is lost, not aborted**: whoever ends first takes the other along, and
 //! the engine settles what it had accepted.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use sluicegate_engine::{Engine, Event, Stream};
+use sluicegate_engine::{ClientLimits, Engine, Event, Stream};
 use sluicegate_proto::v1;
 use tokio::sync::SetOnce;
 use tokio::task::AbortHandle;
@@ -44,8 +48,11 @@ const PIECE_BYTES: usize = 4 * 1024;
 /// What the reader and the writer of one stream share.
 #[derive(Debug)]
 pub(crate) struct Session {
-    stream: Stream,
+    /// The reader owns it, so that a stream that has failed is given up at once: the writer may be
+    /// stuck in front of a client that does not read.
+    stream: Weak<Stream>,
     frame_messages: u32,
+    stall_timeout: Duration,
     /// The client's name, once it has said Hello.
     hello: SetOnce<String>,
     /// Why the stream ends, once there is a reason.
@@ -57,10 +64,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(stream: Stream, options: &Options) -> Self {
+    pub(crate) fn new(stream: &Arc<Stream>, limits: &ClientLimits, options: &Options) -> Self {
         Self {
-            stream,
+            stream: Arc::downgrade(stream),
             frame_messages: options.frame_messages,
+            stall_timeout: limits.unread_results_timeout,
             hello: SetOnce::new(),
             fault: SetOnce::new(),
             open_scopes: AtomicUsize::new(0),
@@ -83,16 +91,20 @@ impl Session {
 // === the reader ===
 
 /// Reads all that the client writes. What goes wrong becomes the stream's status.
-pub(crate) async fn read(session: Arc<Session>, mut messages: Messages<Body>) {
-    if let Err(fault) = read_frames(&session, &mut messages).await {
-        session.fail(fault);
-        // The body stays until the status is written: dropping it now would reset the stream, and
-        // the client would see that instead.
-        std::future::pending::<()>().await;
-    }
+pub(crate) async fn read(session: Arc<Session>, stream: Arc<Stream>, mut messages: Messages<Body>) {
+    let Err(fault) = read_frames(&session, &stream, &mut messages).await;
+    session.fail(fault);
+    drop(stream);
+    // The body stays until the status is written: dropping it now would reset the stream, and the
+    // client would see that instead.
+    std::future::pending::<()>().await;
 }
 
-async fn read_frames(session: &Session, messages: &mut Messages<Body>) -> Result<(), Fault> {
+async fn read_frames(
+    session: &Session,
+    stream: &Stream,
+    messages: &mut Messages<Body>,
+) -> Result<Infallible, Fault> {
     let Some(first) = messages.next().await? else {
         return Err(Fault::HelloMissing("the end of the stream"));
     };
@@ -106,17 +118,30 @@ async fn read_frames(session: &Session, messages: &mut Messages<Body>) -> Result
         other => return Err(Fault::HelloMissing(other.name())),
     }
     loop {
-        session.stream.ready().await;
-        let Some(frame) = messages.next().await? else {
-            session.stream.finish();
-            return Ok(());
+        let frame = tokio::select! {
+            biased;
+            frame = next_frame(stream, messages) => frame?,
+            () = stream.stalled() => return Err(Fault::Stalled(session.stall_timeout)),
         };
-        accept(session, &frame)?;
+        match frame {
+            Some(frame) => accept(session, stream, &frame)?,
+            None => break,
+        }
     }
+    stream.finish();
+    stream.stalled().await;
+    Err(Fault::Stalled(session.stall_timeout))
 }
 
-fn accept(session: &Session, frame: &Bytes) -> Result<(), Fault> {
-    let stream = &session.stream;
+async fn next_frame(
+    stream: &Stream,
+    messages: &mut Messages<Body>,
+) -> Result<Option<Bytes>, Fault> {
+    stream.ready().await;
+    messages.next().await
+}
+
+fn accept(session: &Session, stream: &Stream, frame: &Bytes) -> Result<(), Fault> {
     match client_frame(frame, session.frame_messages)? {
         ClientFrame::Messages(publish) => stream.publish(
             publish.scope,
@@ -184,15 +209,20 @@ async fn write_frames(
     let mut events = Vec::new();
     let mut deadline = None;
     loop {
+        // Held for as long as events are waited for, and not while they are written.
+        let Some(stream) = session.stream.upgrade() else {
+            return Err(session.fault.wait().await.clone());
+        };
         let more = tokio::select! {
             biased;
             fault = session.fault.wait() => return Err(fault.clone()),
-            more = session.stream.events(&mut events, TURN_BYTES) => more,
+            more = stream.events(&mut events, TURN_BYTES) => more,
             () = at(deadline) => return Err(Fault::Draining),
         };
+        drop(stream);
         for event in events.drain(..) {
             match &event {
-                Event::Stalled => return Err(Fault::Stalled(limits.unread_results_timeout)),
+                Event::Stalled => return Err(Fault::Stalled(session.stall_timeout)),
                 Event::Draining { deadline: left } => {
                     session.draining.store(true, Ordering::Release);
                     deadline = Some(later(*left));

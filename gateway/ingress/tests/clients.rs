@@ -25,9 +25,9 @@ async fn a_client_that_vanishes_leaves_its_accepted_rows_to_settle() {
     client.send(messages(1, "ok", 50)).await;
     until("acceptance", || gateway.engine.stats().accepted == 50).await;
     drop(client);
-    until("the stream's end", || gateway.engine.stats().streams == 0).await;
     gateway.store.open();
-    in_time("settling", gateway.engine.drained()).await;
+    gateway.settled().await;
+    until("the stream's end", || gateway.engine.stats().streams == 0).await;
     assert_eq!(gateway.engine.stats().confirmed, 50);
 }
 
@@ -142,7 +142,7 @@ async fn a_client_that_never_reads_its_results_is_ended_and_told_when_it_reads()
     let (tally, status) = client.rest().await;
     assert_status(&status, Code::ResourceExhausted, &["unread", "50 ms"]);
     assert!(tally.failed.len() < 100_000);
-    in_time("settling", gateway.engine.drained()).await;
+    gateway.settled().await;
     let stats = gateway.engine.stats();
     assert_eq!(
         stats.accepted, stats.failed,

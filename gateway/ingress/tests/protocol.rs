@@ -103,7 +103,7 @@ async fn a_frame_over_the_limit_is_refused_with_its_size_and_the_limit() {
     assert_status(
         &status,
         Code::InvalidArgument,
-        &["2016 bytes", "1000", "frame_bytes"],
+        &["2015 bytes", "1000", "frame_bytes"],
     );
 }
 
@@ -121,7 +121,7 @@ async fn a_frame_of_too_many_messages_is_refused_with_their_number_and_the_limit
     client.send(messages(1, "ok", 12)).await;
     let status = client.status().await;
     assert_status(&status, Code::InvalidArgument, &["12 messages", "10"]);
-    gateway.engine.drained().await;
+    gateway.settled().await;
     assert_eq!(gateway.engine.stats().confirmed, 10);
 }
 
@@ -181,7 +181,7 @@ async fn rows_accepted_before_a_fault_settle() {
     assert_status(&status, Code::InvalidArgument, &["second Hello"]);
     assert_eq!(tally.verdicts(), 0, "the stream ends at once");
     gateway.store.open();
-    in_time("settling", gateway.engine.drained()).await;
+    gateway.settled().await;
     let stats = gateway.engine.stats();
     assert_eq!((stats.accepted, stats.confirmed), (5, 5));
 }

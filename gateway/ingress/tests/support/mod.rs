@@ -257,6 +257,15 @@ impl TestGateway {
         client
     }
 
+    /// Waits until no row is without a verdict.
+    pub async fn settled(&self) {
+        until("settling", || {
+            let stats = self.engine.stats();
+            stats.queued_messages + stats.in_flight_messages == 0
+        })
+        .await;
+    }
+
     /// Asks for the shutdown and waits until it is done.
     pub async fn shut_down(self) {
         self.shutdown.send(()).unwrap();
