@@ -93,6 +93,6 @@ impl Limits {
     }
 
     pub(crate) fn trap(&self, call: &'static str, store: &Store, error: &wasmtime::Error) -> Trap {
-        Trap::new(call, store.data().cause(), self.call_budget, error)
+        Trap::new(call, store.data(), self.call_budget, error)
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::state::Cause;
+use crate::state::{Cause, State};
 
 /// Why a file is no adapter that this gateway can use.
 #[derive(Debug, thiserror::Error)]
@@ -189,16 +189,19 @@ pub enum Trap {
 impl Trap {
     pub(crate) fn new(
         call: &'static str,
-        cause: Option<Cause>,
+        state: &State,
         budget: Duration,
         error: &wasmtime::Error,
     ) -> Self {
-        match cause {
+        match state.cause() {
             Some(Cause::Budget) => Self::Budget { call, budget },
             Some(Cause::Memory { asked, limit }) => Self::Memory { call, asked, limit },
             None => Self::Other {
                 call,
-                reason: format!("{:#}", error),
+                reason: match state.last_words() {
+                    Some(words) => words.to_owned(),
+                    None => format!("{error:#}"),
+                },
             },
         }
     }

@@ -26,6 +26,9 @@ const MEMORIES: usize = 32;
 /// Length of a line in the log. Enough for a sentence and a payload's beginning.
 const LINE_BYTES: usize = 4_096;
 
+/// Length of what a trap's reason repeats of the guest's last error: a panic's place and sentence.
+const LAST_WORDS_BYTES: usize = 512;
+
 /// Lines in a second. An adapter that says something about every row must not drown everything else.
 const LINES_PER_SECOND: u32 = 100;
 
@@ -41,6 +44,8 @@ pub struct State {
     refused_bytes: Option<usize>,
     /// Ticks that this call may still run.
     ticks_left: u32,
+    /// The last error that the guest logged in this call: before a trap, the message of its panic.
+    last_words: Option<String>,
     log: LogRate,
 }
 
@@ -54,6 +59,7 @@ impl State {
             table_elements: 0,
             refused_bytes: None,
             ticks_left: 0,
+            last_words: None,
             log: LogRate::default(),
         }
     }
@@ -62,12 +68,18 @@ impl State {
     pub(crate) fn begin(&mut self, ticks: u32) {
         self.ticks_left = ticks;
         self.refused_bytes = None;
+        self.last_words = None;
     }
 
     /// A tick has passed while the guest ran. False: that was its last one.
     pub(crate) fn tick(&mut self) -> bool {
         self.ticks_left = self.ticks_left.saturating_sub(1);
         self.ticks_left > 0
+    }
+
+    /// What the guest said about its trap, if anything.
+    pub(crate) fn last_words(&self) -> Option<&str> {
+        self.last_words.as_deref()
     }
 
     /// Why a call that ended in a trap did so, where the host knows.
@@ -146,6 +158,9 @@ impl crate::wit::types::Host for State {}
 
 impl Host for State {
     fn log(&mut self, level: Level, message: String) {
+        if level == Level::Error {
+            self.last_words = Some(cut(&message, LAST_WORDS_BYTES).to_owned());
+        }
         let admitted = self.log.admit(Instant::now());
         let (adapter, connection) = (&*self.adapter, &*self.connection);
         match admitted {

@@ -157,7 +157,7 @@ async fn rows_that_a_plan_refuses_fail_and_the_others_are_sent() {
 #[tokio::test]
 async fn whatever_goes_wrong_in_plan_isolates_the_batch_since_nothing_was_sent() {
     for (behaviour, reason) in [
-        ("trap-in-plan", "`plan` trapped"),
+        ("trap-in-plan", "told to trap in plan"),
         ("loop-in-plan", "ran longer than its budget of 50ms"),
         ("allocate-in-plan", "an instance may have 4194304"),
         (
