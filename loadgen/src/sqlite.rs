@@ -3,7 +3,6 @@
 //! Direct runs use the crate, the journal, the durability, the table and the columns that the
 //! gateway's driver uses, in a file on the same disk.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -24,11 +23,13 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY
      queue TEXT NOT NULL, message_id TEXT, key BLOB, headers TEXT, body BLOB, \
      created_at_ms INTEGER NOT NULL)";
 
-/// What is the same for all rows of a statement is bound once.
-const INSERT: &str = "INSERT INTO messages (queue, created_at_ms, key, body) VALUES ";
+/// One row.
+const INSERT: &str = "INSERT INTO messages (queue, created_at_ms, key, body) VALUES (?, ?, ?, ?)";
 
-/// About what a row's places take: `(?1, ?2, ?19999, ?20000),`.
-const ROW_BYTES: usize = 26;
+/// Many: what is the same for all is bound once, and SQLite runs VALUES as a coroutine.
+const INSERT_MANY: &str = "INSERT INTO messages (queue, created_at_ms, key, body) \
+     SELECT ?, ?, column1, column2 FROM (VALUES ";
+const ROW: &str = "(?, ?)";
 
 /// The page and the log before it is folded back, as the driver has them: it found them the fastest.
 const PAGE_BYTES: u32 = 16_384;
@@ -171,17 +172,20 @@ fn now_ms() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Every place has its number: sqlx counts those without one from 1 again.
 fn statement(rows: usize) -> SqlStr {
-    let mut sql = String::with_capacity(INSERT.len() + rows * ROW_BYTES);
-    sql.push_str(INSERT);
-    for row in 0..rows {
-        let comma = if row > 0 { "," } else { "" };
-        let place = 3 + 2 * row;
-        // Writing to a string cannot fail.
-        let _ = write!(sql, "{comma}(?1, ?2, ?{place}, ?{})", place + 1);
+    if rows == 1 {
+        return INSERT.into_sql_str();
     }
-    // Made of constants and numbers alone.
+    let mut sql = String::with_capacity(INSERT_MANY.len() + rows * (ROW.len() + 1) + 1);
+    sql.push_str(INSERT_MANY);
+    for row in 0..rows {
+        if row > 0 {
+            sql.push(',');
+        }
+        sql.push_str(ROW);
+    }
+    sql.push(')');
+    // Made of constants alone.
     AssertSqlSafe(sql).into_sql_str()
 }
 
@@ -196,7 +200,10 @@ pub(crate) async fn read_back(
         .create_if_missing(false)
         .busy_timeout(BUSY_TIMEOUT)
         .connect()
-        .await?;
+        .await
+        .map_err(|error| {
+            Stop::Unreachable(format!("cannot read back from {}: {error}", path.display()))
+        })?;
     {
         let mut rows = sqlx::query("SELECT key, body FROM messages WHERE queue = ? ORDER BY id")
             .bind(queue)

@@ -30,6 +30,10 @@ const WARM_UP_SINGLES: u64 = 100;
 /// would be over before the end on a slow disk.
 const DEFERRED_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// How often each setting of direct batches is tried: the best of a few tells settings apart on a
+/// machine whose disk is not always equally fast.
+const TRIALS: usize = 3;
+
 /// How messages are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -424,7 +428,7 @@ impl Bench<'_> {
         enough || warm_up
     }
 
-    /// Tries what may be best for direct batches, twice each, and takes the best.
+    /// Tries what may be best for direct batches, a few times each, and takes the best.
     async fn find_grouping(&mut self) -> Result<(), Stop> {
         if self.writer.is_none() {
             return Ok(());
@@ -435,7 +439,7 @@ impl Bench<'_> {
         let rows = usize::try_from(count).unwrap_or(usize::MAX);
         let mut best = f64::INFINITY;
         for candidate in Grouping::candidates(rows) {
-            for _ in 0..2 {
+            for _ in 0..TRIALS {
                 let run = run_id();
                 let messages = body::messages(run, 0, count, self.options.size);
                 let messages = sqlite::keyed(0, messages);

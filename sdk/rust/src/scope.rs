@@ -102,7 +102,7 @@ impl Scope {
         caller: &mut Option<Caller>,
     ) -> Result<Range<u64>, Error> {
         let message = std::slice::from_ref(message);
-        self.handle.shared.check(destination, message)?;
+        self.handle.check(destination, message)?;
         // Lets the transport run where there is but one thread and the application never waits.
         tokio::task::consume_budget().await;
         poll_fn(|cx| {
@@ -125,7 +125,7 @@ impl Scope {
         destination: &str,
         messages: &[Message],
     ) -> Result<Range<u64>, Error> {
-        self.handle.shared.check(destination, messages)?;
+        self.handle.check(destination, messages)?;
         let mut rest = messages;
         let mut all: Option<Range<u64>> = None;
         while !rest.is_empty() {

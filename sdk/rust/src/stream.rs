@@ -39,7 +39,6 @@ pub(crate) struct Shared {
 struct State {
     outgoing: Outgoing,
     credit: Credit,
-    frame_bytes: usize,
     scopes: HashMap<u64, Rows>,
     last_scope: u64,
     open_scopes: usize,
@@ -62,7 +61,6 @@ impl Shared {
             state: Mutex::new(State {
                 outgoing: Outgoing::new(limits),
                 credit: Credit::default(),
-                frame_bytes: 0,
                 scopes: HashMap::new(),
                 last_scope: 0,
                 open_scopes: 0,
@@ -89,16 +87,13 @@ impl Shared {
     pub(crate) fn welcome(&self, welcome: &v1::Welcome, limits: FrameLimits) {
         let granted = welcome.limits.unwrap_or_default();
         let credit = welcome.credit.unwrap_or_default();
-        let frame_bytes = usize::try_from(granted.frame_bytes)
-            .unwrap_or(usize::MAX)
-            .min(encode::MAX_FRAME_BYTES);
+        let frame_bytes = frame_bytes(welcome);
         let frame_messages = match granted.frame_messages {
             0 => usize::MAX,
             messages => usize::try_from(messages).unwrap_or(usize::MAX),
         };
         let mut state = self.lock();
         state.credit = Credit::new(credit.messages, credit.bytes);
-        state.frame_bytes = frame_bytes;
         state.open_scopes = usize::try_from(granted.open_scopes)
             .unwrap_or(usize::MAX)
             .max(1);
@@ -173,26 +168,6 @@ impl Shared {
         }
         wake_one(state);
         Poll::Ready(Ok(rows))
-    }
-
-    /// Names the first message that no frame can carry.
-    pub(crate) fn check(&self, destination: &str, messages: &[Message]) -> Result<(), Error> {
-        let limit = self.lock().frame_bytes;
-        let start = encode::frame_start_bytes(u64::MAX, destination);
-        let entry = |message| start + encode::entry_bytes(encode::message_bytes(message));
-        match messages
-            .iter()
-            .position(|message| entry(message) > limit)
-            .and_then(|index| Some((index, entry(messages.get(index)?))))
-        {
-            None => Ok(()),
-            Some((index, bytes)) => Err(Error::TooLarge {
-                destination: destination.to_owned(),
-                index,
-                bytes,
-                limit,
-            }),
-        }
     }
 
     /// Reads or changes a scope.
@@ -371,6 +346,14 @@ impl Shared {
             let _ = caller.send(verdict);
         }
     }
+}
+
+/// The longest frame that this gateway takes.
+pub(crate) fn frame_bytes(welcome: &v1::Welcome) -> usize {
+    let granted = welcome.limits.unwrap_or_default().frame_bytes;
+    usize::try_from(granted)
+        .unwrap_or(usize::MAX)
+        .min(encode::MAX_FRAME_BYTES)
 }
 
 impl State {

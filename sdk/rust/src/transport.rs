@@ -18,8 +18,11 @@ use tonic::codec::{Codec as _, Streaming};
 use tonic::transport::{Channel, Endpoint};
 use tower::{Service as _, ServiceExt as _};
 
+use crate::encode;
+use crate::error::Error;
+use crate::message::Message;
 use crate::outgoing::FrameLimits;
-use crate::stream::Shared;
+use crate::stream::{self, Shared};
 
 /// The method's path.
 const STREAM: &str = "/sluicegate.v1.Gateway/Stream";
@@ -33,6 +36,25 @@ pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) channel: Channel,
     pub(crate) welcome: v1::Welcome,
+    frame_bytes: usize,
+}
+
+impl Handle {
+    /// Names the first message that no frame can carry.
+    pub(crate) fn check(&self, destination: &str, messages: &[Message]) -> Result<(), Error> {
+        let start = encode::frame_start_bytes(u64::MAX, destination);
+        let entry = |message| start + encode::entry_bytes(encode::message_bytes(message));
+        let mut bytes = messages.iter().map(entry).enumerate();
+        match bytes.find(|(_, bytes)| *bytes > self.frame_bytes) {
+            None => Ok(()),
+            Some((index, bytes)) => Err(Error::TooLarge {
+                destination: destination.to_owned(),
+                index,
+                bytes,
+                limit: self.frame_bytes,
+            }),
+        }
+    }
 }
 
 impl Drop for Handle {
@@ -83,6 +105,7 @@ pub(crate) async fn open(
     Ok(Handle {
         shared,
         channel,
+        frame_bytes: stream::frame_bytes(&welcome),
         welcome,
     })
 }

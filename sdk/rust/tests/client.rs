@@ -304,3 +304,20 @@ async fn someone_who_accepts_and_says_nothing_is_no_gateway() {
         .unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_unix_socket_carries_the_same_stream() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.sock");
+    Gateway::on_unix(&path);
+    let client = Client::connect(format!("unix:{}", path.display()))
+        .await
+        .unwrap();
+    assert!(
+        client
+            .publish_confirmed("a", "x")
+            .await
+            .unwrap()
+            .is_confirmed()
+    );
+}

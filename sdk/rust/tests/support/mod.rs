@@ -49,6 +49,20 @@ impl Gateway {
         }
     }
 
+    /// On a Unix socket; serves until the runtime ends.
+    pub fn on_unix(path: &std::path::Path) {
+        let service = Service {
+            credit: 1_000,
+            scopes: 100,
+            frames: std::sync::Arc::default(),
+        };
+        let listener = tokio::net::UnixListener::bind(path).unwrap();
+        let incoming = tokio_stream::wrappers::UnixListenerStream::new(listener);
+        let service = sluicegate_proto::v1::gateway_server::GatewayServer::new(service);
+        let serving = tonic::transport::Server::builder().serve_with_incoming(service, incoming);
+        tokio::spawn(async move { serving.await.unwrap() });
+    }
+
     pub fn address(&self) -> String {
         format!("http://{}", self.address)
     }
