@@ -54,6 +54,8 @@ pub(super) struct World {
     store: Store,
     faults: Faults,
     busy: Vec<bool>,
+    /// Whether a connection is about to ask for work.
+    asks: Vec<bool>,
     next_number: u64,
     report: Report,
 }
@@ -75,6 +77,7 @@ impl World {
             store: Store::default(),
             faults,
             busy: vec![false; connections],
+            asks: vec![false; connections],
             next_number: 1,
             report: Report::default(),
             rng,
@@ -102,6 +105,11 @@ impl World {
     }
 
     fn plan(&mut self, after: Duration, happening: Happening) {
+        if let Happening::Connection(connection) = &happening
+            && let Some(asks) = self.asks.get_mut(*connection)
+        {
+            *asks = true;
+        }
         self.next += 1;
         self.heap.push(Reverse((self.now + after, self.next)));
         self.happenings.insert(self.next, happening);
@@ -161,6 +169,9 @@ impl World {
                 Ok(())
             }
             Happening::Connection(connection) => {
+                if let Some(asks) = self.asks.get_mut(connection) {
+                    *asks = false;
+                }
                 self.feed(connection);
                 Ok(())
             }
@@ -513,14 +524,18 @@ impl World {
     }
 
     fn nobody_is_forgotten(&self) -> Result<(), String> {
-        for (key, conn) in self.state.conns.iter().enumerate() {
-            if conn.idle && conn.room() > 0 && !conn.ready.is_empty() {
-                return Err(format!("connection {key} sleeps on lanes {:?}", conn.ready));
+        let about = self.busy.iter().zip(&self.asks);
+        for (conn, (busy, asks)) in self.state.conns.iter().zip(about) {
+            let sends = conn.room() > 0 && !conn.ready.is_empty();
+            if !busy && !asks && (sends || !conn.to_open.is_empty()) {
+                return Err(format!("a connection sleeps on work: {conn:?}"));
             }
         }
         for (key, lane) in &self.state.lanes {
             let scopes = &self.state.ledger.scopes;
-            let blocked = scopes.iter().any(|(_, scope)| scope.blocked.contains(&key));
+            let blocked = scopes
+                .iter()
+                .any(|(_, scope)| scope.flying > 0 && scope.blocked.contains(&key));
             let lingers = !lane.policy.linger.is_zero();
             let open = matches!(lane.door, Door::Open(_));
             if open && lane.has_work() && !lane.scheduled && !blocked && !lingers {
