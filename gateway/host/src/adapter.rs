@@ -9,6 +9,7 @@ use wasmtime::component::InstancePre;
 use wasmtime::{Engine, UpdateDeadline};
 
 use crate::driver::Store;
+use crate::epoch::Ticker;
 use crate::error::Trap;
 use crate::manifest::Manifest;
 use crate::state::State;
@@ -25,6 +26,8 @@ pub(crate) struct Loaded {
     pub(crate) pre: InstancePre<State>,
     pub(crate) shared: SharedIndices,
     pub(crate) limits: Limits,
+    /// Without ticks a guest that loops would never end.
+    pub(crate) _ticker: Arc<Ticker>,
 }
 
 /// What an instance may use.

@@ -1,6 +1,6 @@
 //! The clock of calls: a thread that moves the engine's epoch every tick.
 //!
-//! Invariant: it ticks as long as the host lives and not longer. Without it a guest that loops would keep
+//! Invariant: it ticks as long as the host or any of its adapters lives, and not longer. Without it a guest that loops would keep
 //! its thread for ever; with it compiled code compares one number at each loop and function entry, and
 //! reads no clock.
 

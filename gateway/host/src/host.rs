@@ -57,13 +57,13 @@ pub enum HostError {
     Runtime(String),
 }
 
-/// The engine that all adapters share. It must live as long as any of them is called.
+/// The engine that all adapters share. Its ticks go on as long as it or any of them lives.
 #[derive(Debug)]
 pub struct Host {
     engine: Engine,
     cache: Option<Cache>,
     limits: Limits,
-    _ticker: Ticker,
+    ticker: Arc<Ticker>,
 }
 
 impl Host {
@@ -85,7 +85,7 @@ impl Host {
                 call_budget: options.call_budget,
                 ticks: epoch::ticks(options.call_budget),
             },
-            _ticker: ticker,
+            ticker: Arc::new(ticker),
         })
     }
 
@@ -109,6 +109,7 @@ impl Host {
             pre,
             shared,
             limits: self.limits,
+            _ticker: self.ticker.clone(),
         }))
     }
 

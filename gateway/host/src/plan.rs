@@ -75,6 +75,9 @@ fn end_of(first: u32, length: u32, count: u32) -> Result<u32, PlanFault> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn checked(count: u32, runs: &[(u32, u32)]) -> Result<(), PlanFault> {
@@ -138,5 +141,23 @@ mod tests {
             checked(3, &[(0, 3), (3, 0)]),
             Err(PlanFault::Empty { first: 3 })
         );
+    }
+
+    proptest! {
+        #[test]
+        fn a_plan_holds_exactly_when_every_row_is_counted_once(
+            count in 1_u32..12,
+            runs in vec((0_u32..14, 0_u32..14), 0..5),
+        ) {
+            let mut times = [0; 32];
+            for &(first, length) in &runs {
+                for row in first..first + length {
+                    times[row as usize] += 1;
+                }
+            }
+            let whole = runs.iter().all(|run| run.1 > 0)
+                && (0..32).all(|row| times[row as usize] == u32::from(row < count));
+            prop_assert_eq!(checked(count, &runs).is_ok(), whole);
+        }
     }
 }

@@ -14,7 +14,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -30,18 +29,16 @@ const BUDGET: Duration = Duration::from_millis(50);
 const MEMORY_BYTES: usize = 4 << 20;
 
 async fn adapter() -> &'static Adapter {
-    static HOST: OnceLock<Host> = OnceLock::new();
     static ADAPTER: OnceCell<Adapter> = OnceCell::const_new();
-    let host = HOST.get_or_init(|| {
-        let options = Options {
-            call_budget: BUDGET,
-            memory_bytes: MEMORY_BYTES,
-            ..Options::default()
-        };
-        Host::new(&options).unwrap()
-    });
     ADAPTER
         .get_or_init(async || {
+            let options = Options {
+                call_budget: BUDGET,
+                memory_bytes: MEMORY_BYTES,
+                ..Options::default()
+            };
+            // Gone before the first call: an adapter's ticks do not depend on it.
+            let host = Host::new(&options).unwrap();
             let path = support::component("sluicegate-hostile");
             host.load(path).await.unwrap()
         })

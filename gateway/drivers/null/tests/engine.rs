@@ -33,8 +33,6 @@ const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(30);
 struct Gateway {
     engine: Engine,
     health: Health,
-    /// Adapters run as long as it lives.
-    _host: Host,
 }
 
 /// What became of a scope.
@@ -90,11 +88,7 @@ async fn gateway(adapter: &str, settings: &[(&str, &str)]) -> Gateway {
     })
     .unwrap();
     engine.attach(ConnectionId(0), connection);
-    Gateway {
-        engine,
-        health,
-        _host: host,
-    }
+    Gateway { engine, health }
 }
 
 /// Rows, of which these are poison to the hostile adapter.
