@@ -27,11 +27,13 @@ impl Message {
     }
 
     /// Length of the body in bytes; a null body has none.
+    #[inline]
     pub fn body_bytes(&self) -> usize {
         self.body.as_ref().map_or(0, Bytes::len)
     }
 
     /// Length in bytes of all that the message carries.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.body_bytes()
             + self.key.as_ref().map_or(0, Bytes::len)
@@ -44,6 +46,7 @@ impl Message {
     }
 
     /// The application's own id for the message.
+    #[inline]
     pub fn id(&self) -> Option<&str> {
         self.extra.as_deref()?.id.as_deref()
     }

@@ -48,6 +48,7 @@ impl Terms {
     }
 
     /// Whether a message asks for nothing that has to be looked at.
+    #[inline]
     pub(crate) fn takes_plainly(&self, message: &Message) -> bool {
         message.extra.is_none()
             && message.key.is_none()

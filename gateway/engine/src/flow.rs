@@ -156,6 +156,7 @@ impl Chunk {
     }
 
     /// Its next message, as a row.
+    #[inline]
     pub(crate) fn next(&mut self) -> Option<Row> {
         let message = self.messages.next()?;
         let row = self.next_row;

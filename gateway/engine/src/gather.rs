@@ -45,6 +45,7 @@ enum Served {
 }
 
 impl Draft {
+    #[inline]
     fn push(&mut self, row: Row, deadline: Time, receipts: bool) {
         self.body_bytes += row.message.body_bytes();
         self.deadline = if self.rows.is_empty() {
@@ -54,6 +55,39 @@ impl Draft {
         };
         self.receipts |= receipts;
         self.rows.push(row);
+    }
+
+    /// Takes rows from a chunk's front that need no second look, which is nearly all rows nearly always.
+    fn take_plain(
+        &mut self,
+        chunk: &mut Chunk,
+        terms: &Terms,
+        most: usize,
+        deadline: Time,
+        receipts: bool,
+    ) {
+        let before = self.rows.len();
+        let mut body_bytes = self.body_bytes;
+        while self.rows.len() < most
+            && let Some(message) = chunk.messages.as_slice().first()
+        {
+            let body = message.body_bytes();
+            let fits = self.rows.is_empty() || body_bytes + body <= terms.batch_bytes;
+            if !fits || !terms.takes_plainly(message) {
+                break;
+            }
+            body_bytes += body;
+            self.rows.extend(chunk.next());
+        }
+        self.body_bytes = body_bytes;
+        if self.rows.len() > before {
+            self.receipts |= receipts;
+            self.deadline = if before == 0 {
+                deadline
+            } else {
+                self.deadline.min(deadline)
+            };
+        }
     }
 
     /// None of the chunk's rows can be sent.
@@ -330,6 +364,9 @@ impl Lane {
                 return Served::Blocked;
             }
             let waited = now.saturating_sub(chunk.accepted_at);
+            if sole && !strict && !alone {
+                draft.take_plain(chunk, terms, most, deadline, receipts);
+            }
             while let Some(message) = chunk.messages.as_slice().first() {
                 if draft.rows.len() >= most || alone && !draft.rows.is_empty() {
                     return Served::Full;

@@ -67,7 +67,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Rows that a later row of their key has overtaken, once nothing of the key is in flight.
+    /// Rows that a later row of their key has overtaken.
     pub(crate) fn take_overtaken(&mut self) -> Vec<Held> {
         let Some(stored) = self.stored else {
             return Vec::new();

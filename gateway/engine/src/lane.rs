@@ -379,20 +379,23 @@ impl Lane {
         if self.keys.is_empty() {
             return 0;
         }
+        // No need to wait for what can only be refused.
+        let holds = self.keys.holds.values_mut();
+        let overtaken: Vec<_> = holds.flat_map(Hold::take_overtaken).collect();
+        for held in overtaken {
+            self.queued = self.queued.saturating_sub(1);
+            self.overtaken(&held.row, held.cause, ledger, now);
+        }
         let mut resent = 0;
         for key in self.keys.due(now) {
             if let Some(hold) = self.keys.holds.remove(&key) {
-                resent += self.resume(hold, ledger, now);
+                resent += self.resume(hold);
             }
         }
         resent
     }
 
-    fn resume(&mut self, mut hold: Hold, ledger: &mut Ledger, now: Time) -> u64 {
-        for held in hold.take_overtaken() {
-            self.queued = self.queued.saturating_sub(1);
-            self.overtaken(&held.row, held.cause, ledger, now);
-        }
+    fn resume(&mut self, hold: Hold) -> u64 {
         let resent = hold.failed.len();
         for row in hold.parked.into_iter().rev() {
             self.ahead.push_front(Ahead::Row(row));
