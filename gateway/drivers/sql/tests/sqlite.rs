@@ -1,5 +1,7 @@
 //! The SQLite half of the driver, on real files.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::time::Duration;
 
