@@ -26,6 +26,8 @@ pub(crate) fn lint(workspace: &Workspace) -> anyhow::Result<()> {
         "--release",
         "--workspace",
         "--all-targets",
+        "--features",
+        "xtask/simulate",
         "--",
         "-D",
         "warnings",

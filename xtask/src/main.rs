@@ -10,6 +10,8 @@ mod command;
 mod demo;
 mod docs;
 mod gateway;
+#[cfg(feature = "simulate")]
+mod simulate;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,10 +35,22 @@ enum Chore {
     Test,
     /// Formatting, clippy, and licences, bans and sources of dependencies.
     Lint,
+    /// Runs random histories of the engine, with faults, and checks every rule that it must keep.
+    Simulate(Simulation),
     /// Writes the pages of docs/ that are made of what the program prints.
     Docs,
     /// Measures every figure that the project promises, and prints each beside its bar.
     Bench(bench::Options),
+}
+
+#[derive(Debug, clap::Args)]
+struct Simulation {
+    /// How many histories.
+    #[arg(long, default_value_t = 100_000)]
+    seeds: u64,
+    /// The seed of the first.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
 }
 
 fn main() -> ExitCode {
@@ -56,7 +70,23 @@ fn run() -> anyhow::Result<()> {
         Chore::Demo(options) => demo::run(&workspace, &options),
         Chore::Test => check::test(&workspace),
         Chore::Lint => check::lint(&workspace),
+        Chore::Simulate(simulation) => simulate(&simulation),
         Chore::Docs => docs::write(&workspace),
         Chore::Bench(options) => bench::run(&workspace, &options),
     }
+}
+
+#[cfg(feature = "simulate")]
+fn simulate(simulation: &Simulation) -> anyhow::Result<()> {
+    simulate::run(simulation.seeds, simulation.from)
+}
+
+/// Builds this program with the engine in it, and runs that.
+#[cfg(not(feature = "simulate"))]
+fn simulate(simulation: &Simulation) -> anyhow::Result<()> {
+    command::cargo(["run", "--quiet", "--release", "--package", "xtask"])
+        .args(["--features", "simulate", "--", "simulate"])
+        .args(["--seeds", &simulation.seeds.to_string()])
+        .args(["--from", &simulation.from.to_string()])
+        .run()
 }

@@ -13,7 +13,7 @@ use sluicegate_engine::sim::{self, Report};
 const CHUNK: u64 = 64;
 
 /// Runs `seeds` histories, the first with the seed `from`.
-pub fn run(seeds: u64, from: u64) -> anyhow::Result<()> {
+pub(crate) fn run(seeds: u64, from: u64) -> anyhow::Result<()> {
     let start = Instant::now();
     let end = from.saturating_add(seeds);
     let next = AtomicU64::new(from);
