@@ -20,6 +20,11 @@ const FIRST_CHUNK_BYTES: usize = 4 * 1024;
 /// memory anew, so that a buffer is memory that was touched before.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Buffers kept for when the transport has let go of them: memory that was touched before. As many as
+/// hold what may be buffered here and in HTTP/2; a stream that has nothing to send keeps a few.
+const SPENT_CHUNKS: usize = 32;
+const IDLE_CHUNKS: usize = 4;
+
 /// Where a frame is cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLimits {
@@ -39,6 +44,8 @@ pub(crate) struct Outgoing {
     /// Whole frames, and perhaps an open one at the end.
     chunk: BytesMut,
     open: Option<Open>,
+    /// Buffers that are full, oldest first; the transport may still hold what was in them.
+    spent: VecDeque<BytesMut>,
     next_chunk_bytes: usize,
     last_frame_bytes: usize,
     ended: bool,
@@ -64,6 +71,7 @@ impl Outgoing {
             ready_bytes: 0,
             chunk: BytesMut::new(),
             open: None,
+            spent: VecDeque::new(),
             next_chunk_bytes: FIRST_CHUNK_BYTES,
             last_frame_bytes: 0,
             ended: false,
@@ -134,6 +142,7 @@ impl Outgoing {
         self.ready_bytes = 0;
         self.chunk = BytesMut::new();
         self.open = None;
+        self.spent.clear();
         self.ended = true;
     }
 
@@ -147,6 +156,7 @@ impl Outgoing {
         if !self.chunk.is_empty() {
             return Taken::Bytes(self.chunk.split().freeze());
         }
+        self.spent.truncate(IDLE_CHUNKS);
         if self.ended { Taken::End } else { Taken::Wait }
     }
 
@@ -192,12 +202,28 @@ impl Outgoing {
 
     /// Puts the chunk, which ends with a whole frame, among those that are ready.
     fn new_chunk(&mut self, wanted: usize) {
-        let full = std::mem::replace(
-            &mut self.chunk,
-            BytesMut::with_capacity(self.next_chunk_bytes.max(wanted)),
-        );
+        // The transport has taken all of it and let go: it can be used again from its beginning.
+        if self.chunk.is_empty() && self.chunk.try_reclaim(wanted) {
+            return;
+        }
+        let free = self
+            .spent
+            .front_mut()
+            .is_some_and(|oldest| oldest.try_reclaim(wanted));
+        let reclaimed = if free { self.spent.pop_front() } else { None };
+        let fresh =
+            reclaimed.unwrap_or_else(|| BytesMut::with_capacity(self.next_chunk_bytes.max(wanted)));
+        // Buffers of a stream's beginning are too small to be of use again.
+        let keep = self.next_chunk_bytes >= CHUNK_BYTES;
         self.next_chunk_bytes = (self.next_chunk_bytes * 2).min(CHUNK_BYTES);
-        self.push_ready(full);
+        let mut full = std::mem::replace(&mut self.chunk, fresh);
+        self.push_ready(full.split());
+        if keep {
+            if self.spent.len() == SPENT_CHUNKS {
+                self.spent.pop_front();
+            }
+            self.spent.push_back(full);
+        }
     }
 
     fn push_ready(&mut self, full: BytesMut) {
@@ -339,6 +365,27 @@ mod tests {
             outgoing.buffered_bytes(),
             charged + 4 * encode::PREFIX_BYTES
         );
+    }
+
+    #[test]
+    fn buffers_that_the_transport_let_go_of_are_used_again_and_change_nothing_that_it_holds() {
+        let mut outgoing = outgoing(10, 1 << 20);
+        let (mut addresses, mut kept, mut taken) = (std::collections::BTreeSet::new(), None, 0);
+        for _ in 0..200 {
+            for _ in 0..50 {
+                publish(&mut outgoing, (0, "a"), 200);
+            }
+            while let Taken::Bytes(bytes) = outgoing.take() {
+                taken += 1;
+                addresses.insert(bytes.as_ptr() as usize >> 17);
+                // One is never let go of: what is in it must stay.
+                kept.get_or_insert_with(|| (bytes.to_vec(), bytes));
+            }
+        }
+        let (copy, held) = kept.unwrap();
+        assert_eq!(held, copy);
+        assert!(taken >= 200);
+        assert!(addresses.len() < 20, "{} places in memory", addresses.len());
     }
 
     #[test]
