@@ -2,6 +2,9 @@
 //! tonic stream that answers every frame, in one run and by turns.
 //!
 //! `cargo bench -p sluicegate-ingress --profile release --bench hop [-- seconds]`
+//!
+//! With the argument `stalled` it pushes without end at a store that never answers, and prints what
+//! memory the gateway takes: the budget and little more, while the stream waits.
 
 #![allow(
     clippy::unwrap_used,
@@ -52,13 +55,12 @@ async fn main() {
         .filter_map(|argument| argument.parse().ok())
         .next()
         .unwrap_or(1.0);
+    if std::env::args().any(|argument| argument == "stalled") {
+        return stalled().await;
+    }
     let only = std::env::var("HOP_ONLY").unwrap_or_default();
     let bare = serve_bare().await;
-    let gateway = if only == "bare" {
-        bare
-    } else {
-        serve_gateway().await
-    };
+    let (gateway, _engine) = serve_gateway(Instantly, 32 << 20).await;
     println!("frame_messages  via      msgs_per_s  ratio  cpu_ns_per_msg  p50_us  p99_us");
     for frame_messages in [1, 10, 100, 1_000] {
         let mut rates = [Vec::new(), Vec::new()];
@@ -299,7 +301,59 @@ impl Connection for Instantly {
     }
 }
 
-async fn serve_gateway() -> SocketAddr {
+/// Takes a batch and is not heard of again.
+struct Never;
+
+impl Connection for Never {
+    async fn open(&mut self, request: OpenRequest) -> Result<Opened, Failure> {
+        Instantly.open(request).await
+    }
+
+    async fn send(&mut self, _batch: Arc<Batch>, replies: Replies) {
+        replies.sent();
+        std::future::pending::<()>().await;
+    }
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib / 1_024
+}
+
+/// The client is in the same process, but its bodies are one body.
+async fn stalled() {
+    let argument = std::env::args().find_map(|argument| argument.parse().ok());
+    let frame_messages = argument.unwrap_or(1_000);
+    // One stream may use the whole budget.
+    let (address, engine) = serve_gateway(Never, 256 << 20).await;
+    let before = resident_mib();
+    let mut client = connect(address).await;
+    let frame = messages(frame_messages);
+    let frames =
+        futures::stream::iter(open()).chain(futures::stream::iter(std::iter::repeat(frame)));
+    let _answers = client.stream(frames).await.unwrap();
+    let mut accepted = 0;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = engine.stats().accepted;
+        if now == accepted && now > 0 {
+            break;
+        }
+        accepted = now;
+    }
+    println!(
+        "{frame_messages} a frame: {before} MiB before, {} MiB with {accepted} messages, {} MiB of them charged",
+        resident_mib(),
+        engine.stats().held_bytes >> 20,
+    );
+}
+
+async fn serve_gateway(connection: impl Connection, stream_bytes: u64) -> (SocketAddr, Engine) {
     let engine = Engine::new(Config {
         connections: vec![ConnectionConfig {
             name: "instant".into(),
@@ -326,8 +380,8 @@ async fn serve_gateway() -> SocketAddr {
             settings: Arc::new(BTreeMap::new()),
         }],
         limits: ClientLimits {
-            stream_messages: 100_000,
-            stream_bytes: 32 << 20,
+            stream_messages: 1_000_000,
+            stream_bytes,
             total_bytes: 64 << 20,
             stream_scopes: 1_000,
             unread_result_bytes: 1 << 20,
@@ -336,13 +390,13 @@ async fn serve_gateway() -> SocketAddr {
         },
     })
     .unwrap();
-    engine.attach(ConnectionId(0), Instantly);
+    engine.attach(ConnectionId(0), connection);
     let options = Options {
         tcp: Some("127.0.0.1:0".parse().unwrap()),
         ..Options::default()
     };
-    let server = Server::bind(options, engine).await.unwrap();
+    let server = Server::bind(options, engine.clone()).await.unwrap();
     let address = server.local_addr().unwrap();
     tokio::spawn(server.serve(std::future::pending()));
-    address
+    (address, engine)
 }

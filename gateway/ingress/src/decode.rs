@@ -107,9 +107,10 @@ fn messages<'a>(frame: &Bytes, content: &'a [u8], limit: u32) -> Result<Messages
             (3, LENGTH) => {
                 let encoded = length_delimited(&mut rest)?;
                 if decoded.messages.is_empty() {
-                    // Messages of a frame are alike: the first tells how many there will be.
+                    // Messages of a frame are alike: the first tells how many there will be. Exactly so
+                    // many: a frame of one message must not hold room for four.
                     let alike = rest.len() / (encoded.len() + 2) + 1;
-                    decoded.messages.reserve(alike.min(FIRST_MESSAGES));
+                    decoded.messages = Vec::with_capacity(alike.min(FIRST_MESSAGES));
                 }
                 if decoded.messages.len() == limit_messages {
                     return Err(Fault::TooManyMessages {
