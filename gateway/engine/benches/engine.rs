@@ -1,7 +1,7 @@
 //! What the engine costs a message: frames through a stream, a lane and a connection that confirms at
 //! once, to events that are taken.
 //!
-//! `cargo bench -p sluicegate-engine --profile release`
+//! `cargo bench -p sluicegate-engine --profile release [-- frame_messages]`
 
 #![allow(
     clippy::unwrap_used,
@@ -186,6 +186,9 @@ async fn lock_step(count: usize) -> f64 {
 }
 
 fn main() {
+    let only = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .next();
     println!("threads  frame_messages  keyed  ns_per_message  of_it_making  lock_step_us");
     for threads in [1, 2] {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -200,6 +203,9 @@ fn main() {
             (100, true),
             (1_000, false),
         ] {
+            if only.is_some_and(|only: usize| only != count) {
+                continue;
+            }
             let ns = runtime.block_on(async { tokio::spawn(flood(count, keyed)).await.unwrap() });
             let us = runtime.block_on(async { tokio::spawn(lock_step(count)).await.unwrap() });
             println!(
