@@ -133,10 +133,10 @@ fn settings(out: &mut String, mark: &str, adapter: &str, settings: &[KnownSettin
     out.push('\n');
     for setting in settings {
         let required = if setting.required { " Required." } else { "" };
-        out.push_str(&format!(
-            "{mark}# ({adapter}) {}{required}\n",
-            setting.summary.trim()
-        ));
+        let summary = format!("({adapter}) {}{required}", setting.summary.trim());
+        for line in wrapped(&summary) {
+            out.push_str(&format!("{mark}# {line}\n"));
+        }
         match &setting.default {
             _ if setting.secret => {
                 out.push_str(&format!(
@@ -151,6 +151,22 @@ fn settings(out: &mut String, mark: &str, adapter: &str, settings: &[KnownSettin
         }
     }
     out.push('\n');
+}
+
+/// Lines of words, no wider than the reference's other comments.
+fn wrapped(text: &str) -> Vec<String> {
+    const WIDTH: usize = 100;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A setting's default as one would write it: numbers and truth values without quotes.
