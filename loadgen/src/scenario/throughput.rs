@@ -3,22 +3,25 @@
 //!
 //! Only publishing is timed: bodies are made before each scope and read back after each run.
 
+mod cells;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use sluicegate_client::{Client, Message, RowFailure, ScopeOptions, Summary, Verdict};
+use sluicegate_client::{Client, Message, ScopeOptions, Summary, Verdict};
 
-use super::{Measured, add_found, run_id};
+use super::{Measured, run_id};
+
 use crate::body;
-use crate::check::{Checker, Found, Numbers};
+use crate::check::{Checker, Numbers};
 use crate::cli::{Options, Provider};
 use crate::error::Stop;
 use crate::gateway::Gateway;
 use crate::machine;
 use crate::progress::Progress;
-use crate::report::{Rows, Seconds, ThroughputRow};
+use crate::report::Rows;
 use crate::sqlite::{self, Grouping, Writer};
-use crate::stats::{median, rate, rounded, serial};
+use cells::{Cell, Mode, Run, Sent, Via};
 
 /// One by one, a run takes at most so many times the least that a measurement takes: 10 s of 2 s.
 const LONGEST: u32 = 5;
@@ -33,94 +36,6 @@ const DEFERRED_TIMEOUT: Duration = Duration::from_secs(600);
 /// How often each setting of direct batches is tried: the best of a few tells settings apart on a
 /// machine whose disk is not always equally fast.
 const TRIALS: usize = 3;
-
-/// How messages are published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    PerMessage,
-    Deferred,
-    Batched,
-}
-
-impl Mode {
-    const ALL: [Self; 3] = [Self::PerMessage, Self::Deferred, Self::Batched];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::PerMessage => "per-message",
-            Self::Deferred => "deferred",
-            Self::Batched => "batched",
-        }
-    }
-
-    fn setting(self) -> &'static str {
-        match self {
-            Self::PerMessage => "each publish awaited before the next",
-            Self::Deferred => "scope with batching off, 600 s to confirm, awaited at its end",
-            Self::Batched => "defaults, many messages a call, awaited at the scope's end",
-        }
-    }
-}
-
-/// What messages go through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Via {
-    Gateway,
-    /// The gateway with nothing behind it.
-    Hop,
-    Direct,
-}
-
-/// All runs of one mode through one thing.
-#[derive(Debug)]
-struct Cell {
-    mode: Mode,
-    via: Via,
-    rates: Vec<f64>,
-    seconds: Vec<f64>,
-    total: Sent,
-    found: Option<Found>,
-    provider_requests: Option<u64>,
-    cpu: Option<Duration>,
-    peak_bytes: Option<u64>,
-    idle: Vec<f64>,
-}
-
-/// What a run sent.
-#[derive(Clone, Debug, Default)]
-struct Sent {
-    seconds: f64,
-    messages: u64,
-    confirmed: u64,
-    failed: u64,
-    unknown: u64,
-    /// Numbers of those that were not confirmed.
-    unconfirmed: Vec<u64>,
-    /// Of this process, while publishing.
-    own_cpu: Option<Duration>,
-}
-
-impl Sent {
-    fn add(&mut self, other: Self) {
-        self.seconds += other.seconds;
-        self.messages += other.messages;
-        self.confirmed += other.confirmed;
-        self.failed += other.failed;
-        self.unknown += other.unknown;
-        self.unconfirmed.extend(other.unconfirmed);
-    }
-
-    /// A scope whose first message has the number `first`.
-    fn scope(&mut self, first: u64, messages: u64, summary: &Summary) {
-        self.messages += messages;
-        self.confirmed += summary.confirmed;
-        self.failed += summary.failed;
-        self.unknown += summary.unknown;
-        let rows = summary.failures.iter().chain(&summary.unknowns);
-        self.unconfirmed
-            .extend(rows.map(|RowFailure { row, .. }| first + row));
-    }
-}
 
 /// Everything that a run needs.
 struct Bench<'a> {
@@ -191,19 +106,10 @@ pub(super) async fn run(options: &Options, gateway: &Gateway) -> Result<Measured
     }
     let adds_up = cells.iter().all(Cell::adds_up);
     Ok(Measured {
-        rows: Rows::Throughput(rows(&cells, &bench)),
+        rows: Rows::Throughput(cells::rows(&cells, bench.grouping)),
         adds_up,
         sqlite,
     })
-}
-
-/// One run of a cell.
-struct Run {
-    sent: Sent,
-    found: Option<Found>,
-    provider_requests: Option<u64>,
-    cpu: Option<Duration>,
-    peak_bytes: Option<u64>,
 }
 
 impl Bench<'_> {
@@ -459,126 +365,4 @@ impl Bench<'_> {
         }
         Ok(())
     }
-}
-
-impl Via {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Hop => "hop",
-            Self::Direct => "direct",
-        }
-    }
-}
-
-impl Cell {
-    fn new((mode, via): (Mode, Via)) -> Self {
-        Self {
-            mode,
-            via,
-            rates: Vec::new(),
-            seconds: Vec::new(),
-            total: Sent::default(),
-            found: None,
-            provider_requests: None,
-            cpu: None,
-            peak_bytes: None,
-            idle: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, run: Run) {
-        self.rates.push(rate(run.sent.messages, run.sent.seconds));
-        self.seconds.push(run.sent.seconds);
-        if let Some(own) = run.sent.own_cpu {
-            #[allow(clippy::cast_precision_loss, reason = "a number of processors")]
-            let whole = run.sent.seconds * machine::cpus() as f64;
-            self.idle
-                .push((1.0 - own.as_secs_f64() / whole).clamp(0.0, 1.0));
-        }
-        self.total.add(run.sent);
-        add_found(&mut self.found, run.found);
-        if let Some(requests) = run.provider_requests {
-            *self.provider_requests.get_or_insert_default() += requests;
-        }
-        if let Some(cpu) = run.cpu {
-            *self.cpu.get_or_insert_default() += cpu;
-        }
-        self.peak_bytes = self.peak_bytes.max(run.peak_bytes);
-    }
-
-    fn adds_up(&self) -> bool {
-        self.total.confirmed > 0
-            && self.total.confirmed == self.total.messages
-            && self.found.is_none_or(Found::is_clean)
-    }
-
-    fn rate(&self) -> Option<f64> {
-        median(&self.rates)
-    }
-}
-
-fn rows(cells: &[Cell], bench: &Bench<'_>) -> Vec<ThroughputRow> {
-    let find = |mode: Mode, via: Via| {
-        cells
-            .iter()
-            .find(|cell| cell.mode == mode && cell.via == via)
-    };
-    cells
-        .iter()
-        .filter(|cell| cell.via != Via::Hop)
-        .map(|cell| {
-            let rate = cell.rate().unwrap_or(0.0);
-            let direct = find(cell.mode, Via::Direct);
-            let hop = find(cell.mode, Via::Hop).and_then(Cell::rate);
-            let model = match (cell.via, direct.and_then(Cell::rate), hop) {
-                (Via::Gateway, Some(direct), Some(hop)) => serial(direct, hop),
-                _ => None,
-            };
-            let single = find(Mode::PerMessage, cell.via).and_then(Cell::rate);
-            let fold = |f: fn(f64, f64) -> f64| cell.seconds.iter().copied().reduce(f);
-            #[allow(clippy::cast_precision_loss, reason = "far below 2^52 messages")]
-            let messages = cell.total.messages as f64;
-            ThroughputRow {
-                mode: cell.mode.name(),
-                via: cell.via.name(),
-                setting: match (cell.via, cell.mode) {
-                    (Via::Direct, Mode::Batched) => bench.grouping.describe(),
-                    (Via::Direct, _) => Grouping::SINGLE.describe(),
-                    (_, mode) => mode.setting().to_owned(),
-                },
-                seconds: Seconds {
-                    min: rounded(fold(f64::min).unwrap_or(0.0)),
-                    median: rounded(median(&cell.seconds).unwrap_or(0.0)),
-                    max: rounded(fold(f64::max).unwrap_or(0.0)),
-                },
-                msgs_per_s: rounded(rate),
-                speedup: single
-                    .filter(|single| *single > 0.0)
-                    .map(|single| rounded(rate / single)),
-                model: model.map(rounded),
-                idle: direct.and_then(|direct| median(&direct.idle)).map(rounded),
-                confirmed: cell.total.confirmed,
-                failed: cell.total.failed,
-                unknown: cell.total.unknown,
-                read_back: cell.found.map(|found| found.read_back),
-                missing: cell.found.map(|found| found.missing),
-                duplicates: cell.found.map(|found| found.duplicates),
-                altered: cell.found.map(|found| found.altered),
-                out_of_order: cell.found.map(|found| found.out_of_order),
-                provider_requests: cell.provider_requests,
-                gateway_cpu_us_per_msg: cell
-                    .cpu
-                    .filter(|_| messages > 0.0)
-                    .map(|cpu| rounded(cpu.as_secs_f64() * 1e6 / messages)),
-                gateway_rss_peak_bytes: cell.peak_bytes,
-                note: match (cell.via, cell.mode) {
-                    (Via::Direct, Mode::Deferred) => {
-                        Some("sqlx cannot pipeline one connection: the same as per-message")
-                    }
-                    _ => None,
-                },
-            }
-        })
-        .collect()
 }
