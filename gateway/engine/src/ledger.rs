@@ -201,8 +201,11 @@ impl Ledger {
             return;
         };
         state.finished = true;
-        let scopes: Vec<usize> = state.scopes.values().copied().collect();
-        for key in scopes {
+        // In the order of their opening: a history must not depend on a hash.
+        let mut scopes: Vec<(u64, usize)> =
+            state.scopes.iter().map(|(id, key)| (*id, *key)).collect();
+        scopes.sort_unstable();
+        for (_, key) in scopes {
             if self.scopes.get(key).map(|scope| scope.phase) == Some(Phase::Open) {
                 self.close_scope(key, Phase::Closed);
             }
