@@ -14,6 +14,7 @@ use crate::effects::{Notice, Wake};
 use crate::flight::Flight;
 use crate::gather::Draft;
 use crate::lane::Door;
+use crate::rng::backoff;
 use crate::state::State;
 
 /// How long a refusal answers for a destination before the broker is asked again: short enough for a
@@ -117,7 +118,8 @@ impl State {
             receipts: draft.receipts,
         });
         let seq = lane.next_seq();
-        let flight = Flight::new(key, seq, Arc::clone(&batch), draft.streams, now);
+        let jitter = self.rng.next();
+        let flight = Flight::new(key, seq, Arc::clone(&batch), draft.streams, jitter, now);
         let flight = self.flights.insert(flight);
         lane.flights.push_back(flight);
         lane.keys.sent();
@@ -253,7 +255,8 @@ impl State {
                 if why.retryable {
                     lane.open_failures = lane.open_failures.saturating_add(1);
                     let failures = lane.open_failures;
-                    let wait = self.rng.backoff(lane.policy.backoff, failures);
+                    let jitter = self.rng.next();
+                    let wait = backoff(lane.policy.backoff, failures, jitter);
                     let until = now.saturating_add(wait);
                     lane.door = Door::Backoff { until, why };
                 } else {

@@ -27,6 +27,8 @@ pub(crate) struct Flight {
     /// Rows were settled here because their time had passed: a late verdict of one is no fault.
     pub(crate) overdue: bool,
     pub(crate) sent_at: Time,
+    /// What its failed rows share: they come back together, as a batch.
+    pub(crate) jitter: u64,
     /// Whether any row wants its key's order kept.
     pub(crate) keyed: bool,
     /// Where order is kept, the stream of each row: a settled row's scope may be gone.
@@ -40,6 +42,7 @@ impl Flight {
         seq: u64,
         batch: Arc<Batch>,
         streams: Vec<usize>,
+        jitter: u64,
         now: Time,
     ) -> Self {
         let keyed = !streams.is_empty();
@@ -58,6 +61,7 @@ impl Flight {
             deadline: batch.deadline,
             batch,
             overdue: false,
+            jitter,
             sent_at: now,
             keyed,
             streams,

@@ -27,18 +27,19 @@ impl Rng {
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
+}
 
-    /// How long to wait before the attempt after the `attempts`-th: doubled each time, capped, and
-    /// somewhere in its upper half, so that what failed together is not resent together.
-    pub(crate) fn backoff(&mut self, backoff: Backoff, attempts: u32) -> Duration {
-        let factor = 1_u32
-            .checked_shl(attempts.saturating_sub(1))
-            .unwrap_or(u32::MAX);
-        let whole = backoff.initial.saturating_mul(factor).min(backoff.max);
-        let half = whole / 2;
-        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
-        half + Duration::from_nanos(self.below(nanos.saturating_add(1)))
-    }
+/// How long to wait before the attempt after the `attempts`-th: doubled each time, capped, and
+/// somewhere in its upper half. `jitter` is any number: rows that share one stay together, so that
+/// a batch which failed is a batch again, and does not meet all the other gateways' at the broker.
+pub(crate) fn backoff(backoff: Backoff, attempts: u32, jitter: u64) -> Duration {
+    let factor = 1_u32
+        .checked_shl(attempts.saturating_sub(1))
+        .unwrap_or(u32::MAX);
+    let whole = backoff.initial.saturating_mul(factor).min(backoff.max);
+    let half = whole / 2;
+    let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+    half + Duration::from_nanos(jitter.checked_rem(nanos.saturating_add(1)).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -48,7 +49,7 @@ mod tests {
     #[test]
     fn backoff_doubles_up_to_its_cap_and_keeps_within_its_upper_half() {
         let mut rng = Rng::new(1);
-        let backoff = Backoff {
+        let policy = Backoff {
             initial: Duration::from_millis(100),
             max: Duration::from_secs(1),
         };
@@ -61,7 +62,7 @@ mod tests {
             (99, 1_000),
         ] {
             for _ in 0..100 {
-                let wait = rng.backoff(backoff, attempts);
+                let wait = backoff(policy, attempts, rng.next());
                 let whole = Duration::from_millis(whole);
                 assert!(wait >= whole / 2 && wait <= whole, "{attempts}: {wait:?}");
             }

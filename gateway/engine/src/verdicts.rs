@@ -14,6 +14,7 @@ use crate::admit::aborted;
 use crate::effects::Notice;
 use crate::keys::{Cause, Held, Hold, KeyId};
 use crate::lane::{Ahead, Door, SWEEP};
+use crate::rng::backoff;
 use crate::scope::Phase;
 use crate::state::State;
 
@@ -247,14 +248,11 @@ impl State {
 
     /// A row came back without being confirmed.
     fn come_back(&mut self, flight_key: usize, place: u32, cause: Cause, now: Time) {
-        let Some((row, lane_key)) = self
-            .flights
-            .get(flight_key)
-            .and_then(|flight| Some((flight.row(place)?.clone(), flight.lane)))
-        else {
+        let flight = self.flights.get(flight_key);
+        let Some(row) = flight.and_then(|flight| flight.row(place)).cloned() else {
             return;
         };
-        let next = self.decide(lane_key, &row, cause, now);
+        let next = self.decide(flight_key, &row, cause, now);
         // A row that may be stored stands in the way of earlier ones, also when it is sent again.
         let stored = matches!(next, Next::Unknown(_) | Next::Again(_, Cause::Unknown(_)));
         let Some((mut row, lane_key)) = self.land(flight_key, place, stored) else {
@@ -290,13 +288,17 @@ impl State {
         }
     }
 
-    fn decide(&mut self, lane_key: usize, row: &Row, cause: Cause, now: Time) -> Next {
+    fn decide(&self, flight_key: usize, row: &Row, cause: Cause, now: Time) -> Next {
         let (resendable, verdict) = match &cause {
             Cause::Failed(failure) => (failure.retryable, Next::Failed(failure.clone())),
             Cause::Unknown(reason) => (true, Next::Unknown(reason.clone())),
             Cause::Isolated => return Next::Again(now, cause),
         };
-        let Some(lane) = self.lanes.get(lane_key) else {
+        let Some(flight) = self.flights.get(flight_key) else {
+            return verdict;
+        };
+        let jitter = flight.jitter;
+        let Some(lane) = self.lanes.get(flight.lane) else {
             return verdict;
         };
         let deduplicates = match &lane.door {
@@ -313,7 +315,7 @@ impl State {
         if !resendable || !safe || !wanted || attempts >= lane.policy.attempts {
             return verdict;
         }
-        let due = now.saturating_add(self.rng.backoff(lane.policy.backoff, attempts));
+        let due = now.saturating_add(backoff(lane.policy.backoff, attempts, jitter));
         if due >= self.ledger.deadline(row) {
             return verdict;
         }

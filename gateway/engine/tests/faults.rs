@@ -106,6 +106,21 @@ async fn a_retryable_row_is_sent_again_after_its_backoff_and_at_last_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_batch_that_failed_is_a_batch_again() {
+    let (engine, mut asked) = standard();
+    let stream = engine.open_stream().unwrap();
+    scope(&stream);
+    let bodies: Vec<String> = (0..50).map(|n| format!("{n:02}")).collect();
+    let rows = bodies.iter().map(|body| Message::new(body.clone()));
+    stream.publish(1, "orders", rows.collect(), 1).unwrap();
+    let first = asked.recv().await.unwrap();
+    first.replies.failed(first.rows(), retryable());
+    drop(first);
+    let again = asked.recv().await.unwrap();
+    assert_eq!(again.bodies(), bodies);
+}
+
+#[tokio::test(start_paused = true)]
 async fn later_rows_of_a_key_wait_behind_one_that_is_sent_again() {
     let (engine, mut asked) = standard();
     let stream = engine.open_stream().unwrap();
