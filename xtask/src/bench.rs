@@ -22,6 +22,9 @@ const SIZE: &str = "256";
 /// Starts that are measured, after one that warms the component cache; the middle one counts.
 const STARTS: usize = 5;
 
+/// Load below which nothing else worth mentioning runs: part of one core.
+const IDLE_LOAD: f64 = 0.5;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Only these: hop, throughput, enqueue, memory, start, boundary. Default: all.
@@ -34,6 +37,8 @@ pub(crate) struct Options {
 
 /// Measures and prints the table.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()> {
+    // Before the build, whose own load would be taken for somebody else's.
+    let others = load();
     build::all(workspace)?;
     let runs = options.runs.to_string();
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| o == name);
@@ -96,7 +101,29 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<()
     }
 
     println!("{}", bars::table(&bars));
+    println!("{} run(s) of each row. {}", options.runs, company(others));
     Ok(())
+}
+
+/// What else ran on the machine when the measuring began. Figures of a shared machine say little,
+/// and a lucky one says as little as an unlucky one.
+fn company(load: Option<f64>) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    match load {
+        None => "How busy the machine was is unknown.".to_owned(),
+        Some(load) if load < IDLE_LOAD => {
+            format!("The machine was idle before (load {load:.1} on {cores} cores).")
+        }
+        Some(load) => format!(
+            "THE MACHINE WAS BUSY before (load {load:.1} on {cores} cores): measure again when it is idle."
+        ),
+    }
+}
+
+/// The last minute's load average. Linux only.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 /// One scenario's report. Its exit code is kept out of it: 1 says that verdicts do not add up, and
