@@ -9,10 +9,8 @@
 
 mod common;
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use common::Place;
+use sluicegate_client::{Client, Message};
 
 const ANY_PORT: (&str, &str) = ("SLUICEGATE_LISTEN", "127.0.0.1:0");
 const ALL: &str = "SELECT queue, body FROM messages ORDER BY id";
@@ -138,44 +136,85 @@ fn a_port_that_is_taken_is_said_and_is_no_fault_of_the_configuration() {
 
 #[test]
 fn sigterm_settles_what_was_accepted_and_ends_well() {
+    const MESSAGES: u64 = 1_000;
     let place = Place::new();
     let mut gateway = place.serve(&[ANY_PORT]);
-
-    // A publisher that keeps its scope open: its rows are accepted, and it has more to say.
-    let mut publisher = place
-        .command(&["publish", "q", "--address", &gateway.address])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
         .unwrap();
-    let mut input = publisher.stdin.take().unwrap();
-    for number in 0..20_000 {
-        writeln!(input, "message {number}").unwrap();
-    }
-    drop(input);
-    // The publisher's answer may come before or after the signal: either way nothing is lost.
-    gateway.terminate();
-    let status = gateway.wait();
-    assert_eq!(status.code(), Some(0), "{}", gateway.log());
+    let summary = runtime.block_on(async {
+        let client = Client::connect(format!("http://{}", gateway.address))
+            .await
+            .unwrap();
+        // The first message makes the store; then somebody else writes to it and does not end.
+        assert!(
+            client
+                .publish_confirmed("q", "0")
+                .await
+                .unwrap()
+                .is_confirmed()
+        );
+        let mut lock = place.connect("sluicegate.db").await;
+        sqlx::query("BEGIN IMMEDIATE")
+            .execute(&mut lock)
+            .await
+            .unwrap();
 
-    let output = publisher.wait_with_output().unwrap();
-    let summary = String::from_utf8(output.stdout).unwrap();
-    let confirmed: usize = summary
-        .lines()
-        .last()
-        .and_then(|line| line.split(": ").nth(1))
-        .and_then(|counts| counts.split(' ').next())
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0);
-    let stored = place.rows("sluicegate.db", ALL).len();
-    assert!(
-        stored >= confirmed,
-        "{confirmed} were confirmed and {stored} are stored"
+        let scope = client.scope().await.unwrap();
+        let messages: Vec<Message> = (0..MESSAGES).map(|n| Message::new(n.to_string())).collect();
+        scope.publish_many("q", &messages).await.unwrap();
+        while client.stats().await.unwrap().accepted < MESSAGES + 1 {
+            tokio::task::yield_now().await;
+        }
+        gateway.terminate();
+        gateway.wait_for("draining");
+        // The gateway was told to end, and nothing of the scope is stored yet.
+        let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM messages")
+            .fetch_one(&mut lock)
+            .await
+            .unwrap();
+        assert_eq!(stored, 1);
+        sqlx::query("ROLLBACK").execute(&mut lock).await.unwrap();
+        scope.close().await.unwrap()
+    });
+    assert_eq!(summary.confirmed, MESSAGES, "{summary:?}");
+    assert!(summary.all_confirmed(), "{summary:?}");
+    assert_eq!(gateway.wait().code(), Some(0), "{}", gateway.log());
+    assert_eq!(place.rows("sluicegate.db", ALL).len() as u64, MESSAGES + 1);
+}
+
+#[test]
+fn a_second_signal_ends_it_without_waiting() {
+    let place = Place::new();
+    // Nothing is ever settled: a drain would take all of its 25 seconds, and this ends before.
+    place.write(
+        "sluicegate.toml",
+        "[connections.main]\nadapter = \"null\"\nstall = true\n[destinations.\"*\"]\n",
     );
-    let log = gateway.log();
-    assert!(log.contains("SIGTERM"), "{log}");
-    assert!(log.contains("drained"), "{log}");
+    let mut gateway = place.serve(&[ANY_PORT]);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let _client = runtime.block_on(async {
+        let client = Client::connect(format!("http://{}", gateway.address))
+            .await
+            .unwrap();
+        let scope = client.scope().await.unwrap();
+        scope.publish("q", "x").await.unwrap();
+        while client.stats().await.unwrap().accepted < 1 {
+            tokio::task::yield_now().await;
+        }
+        (client, scope)
+    });
+    gateway.terminate();
+    gateway.wait_for("draining");
+    gateway.terminate();
+    assert_eq!(gateway.wait().code(), Some(1));
+    assert!(gateway.log().contains("SIGTERM again"));
 }
 
 #[test]

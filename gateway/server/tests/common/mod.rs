@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 /// Longer than anything here takes, short enough that a hang is noticed: compiling adapters with a
@@ -94,19 +94,23 @@ impl Place {
         Gateway::start(command)
     }
 
+    /// A store in this directory, opened by somebody else than the gateway.
+    pub(crate) async fn connect(&self, store: &str) -> SqliteConnection {
+        SqliteConnectOptions::new()
+            .filename(self.path(store))
+            .connect()
+            .await
+            .unwrap()
+    }
+
     /// Rows of a store in this directory.
     pub(crate) fn rows(&self, store: &str, query: &'static str) -> Vec<(String, Option<Vec<u8>>)> {
-        let path = self.path(store);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let mut connection = SqliteConnectOptions::new()
-                .filename(path)
-                .connect()
-                .await
-                .unwrap();
+            let mut connection = self.connect(store).await;
             let rows = sqlx::query_as(query)
                 .fetch_all(&mut connection)
                 .await
