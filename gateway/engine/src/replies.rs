@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_core::{Failure, Receipt};
+use sluicegate_core::{Failure, Receipt, Time};
+use tokio::time::Instant;
 
 use crate::shared::Shared;
 
@@ -111,6 +112,13 @@ impl Replies {
         self.0
             .shared
             .with(|state, now| state.reopen(connection, now));
+    }
+
+    /// When it will be `time`, a batch's deadline for example, on the clock that a connection sleeps by.
+    /// None: never.
+    #[must_use]
+    pub fn instant(&self, time: Time) -> Option<Instant> {
+        self.0.shared.at(time)
     }
 
     /// Counts, for metrics and loadgen: one request to the provider.

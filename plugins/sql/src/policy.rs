@@ -156,7 +156,7 @@ pub(crate) fn meaning(database: &Database, table: &str, error: &SqlError) -> Mea
             Unavailable,
             true,
             format!(
-                "{path} is locked by another process for more than {} ms ({says}): end that process's transaction, or raise `busy_timeout_ms`",
+                "{path} is locked by another process ({says}): end that process's transaction; an attempt waits for `busy_timeout_ms`, now {}, and never past the confirmation timeout",
                 database.busy_timeout_ms
             ),
         ),

@@ -197,12 +197,12 @@ async fn driver_rate(
         });
         database.query(TABLE.to_owned(), vec![]).await?;
         database
-            .insert(rows.get(..batch).unwrap_or(rows), 0, &insert, || ())
+            .insert(rows.get(..batch).unwrap_or(rows), 0, &insert, None, || ())
             .await?;
         let start = Instant::now();
         let mut count = 0;
         for rows in rows.chunks(batch) {
-            database.insert(rows, 0, &insert, || ()).await?;
+            database.insert(rows, 0, &insert, None, || ()).await?;
             count += rows.len();
             if start.elapsed() > SINGLES_FOR {
                 break;

@@ -13,7 +13,10 @@ use sluicegate_host::wit::types::Rows;
 use sluicegate_host::{Adapter, Guest, Health, Settlement};
 
 use crate::bindings::Sql;
-use crate::bindings::exports::sluicegate::adapter::sql_driver::{Command, Inserted, Reply};
+use crate::bindings::exports::sluicegate::adapter::sql_driver::{
+    Answer, Command, Inserted, Reply, Statement,
+};
+use crate::condition::Condition;
 use crate::convert;
 use crate::error::SqlError;
 use crate::insert::Insert;
@@ -27,6 +30,7 @@ pub use sluicegate_host::ConnectError;
 pub struct SqlConnection {
     guest: Guest<Sql>,
     database: Database,
+    condition: Condition,
 }
 
 impl SqlConnection {
@@ -47,6 +51,7 @@ impl SqlConnection {
         Ok(Self {
             guest,
             database: Database::new(settings),
+            condition: Condition::new(name),
         })
     }
 
@@ -69,10 +74,12 @@ impl SqlConnection {
         // The plan was checked: the range is within the batch.
         let of_batch = batch.rows.get(from..to).unwrap_or_default();
         replies.provider_requests(1);
+        let deadline = replies.instant(batch.deadline);
         let result = self
             .database
-            .insert(of_batch, rows.first, &insert, || replies.sent())
+            .insert(of_batch, rows.first, &insert, deadline, || replies.sent())
             .await;
+        self.condition.saw(result.as_ref().err());
         if let Err(error) = &result {
             self.recover(error, replies).await;
         }
@@ -84,6 +91,32 @@ impl SqlConnection {
                 })
                 .map_err(Into::into),
         }
+    }
+
+    /// Executes the statements of a destination's opening.
+    async fn ask(&mut self, statements: Vec<Statement>) -> Vec<Answer> {
+        self.database.close_if_moved().await;
+        let mut answers = Vec::with_capacity(statements.len());
+        let mut shut: Option<SqlError> = None;
+        for statement in statements {
+            // Whatever keeps the database shut, every statement would wait for it anew.
+            let result = match &shut {
+                Some(error) => Err(error.clone()),
+                None => {
+                    let parameters = statement.parameters.into_iter().map(Into::into).collect();
+                    self.database.query(statement.text, parameters).await
+                }
+            };
+            if let Err(error) = &result
+                && !self.database.is_open()
+                && shut.is_none()
+            {
+                self.condition.saw(Some(error));
+                shut = Some(error.clone());
+            }
+            answers.push(convert::answer(result));
+        }
+        answers
     }
 
     async fn recover(&mut self, error: &SqlError, replies: &Replies) {
@@ -113,25 +146,7 @@ impl Connection for SqlConnection {
             Err(refusal) => return self.guest.opened(&request.destination, Err(refusal)),
         };
 
-        self.database.close_if_moved().await;
-        let mut answers = Vec::with_capacity(statements.len());
-        let mut shut: Option<SqlError> = None;
-        for statement in statements {
-            // Whatever keeps the database shut, every statement would wait for it anew.
-            let result = match &shut {
-                Some(error) => Err(error.clone()),
-                None => {
-                    let parameters = statement.parameters.into_iter().map(Into::into).collect();
-                    self.database.query(statement.text, parameters).await
-                }
-            };
-            if let Err(error) = &result
-                && !self.database.is_open()
-            {
-                shut = Some(error.clone());
-            }
-            answers.push(convert::answer(result));
-        }
+        let answers = self.ask(statements).await;
 
         let mut call = self.guest.enter().await?;
         let exports = call.bindings.sluicegate_adapter_sql_driver();

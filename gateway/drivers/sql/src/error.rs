@@ -8,6 +8,9 @@ use std::fmt;
 /// which it has open is no longer the file at its path.
 pub(crate) const FILE_MOVED: i32 = 1032;
 
+/// SQLite's BUSY: somebody else holds the lock, and nothing was done.
+pub(crate) const BUSY: i32 = 5;
+
 /// SQLite's CANTOPEN.
 pub(crate) const CANNOT_OPEN: i32 = 14;
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bindings;
+mod condition;
 mod connection;
 mod convert;
 mod error;

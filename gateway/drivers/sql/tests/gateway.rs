@@ -9,6 +9,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use sluicegate_core::{Extra, FailureClass, Header, HeaderValue, Message, Strength};
 use sqlx::{Connection, Executor, Row as _};
@@ -260,6 +262,45 @@ async fn a_locked_store_fails_retryably_and_rows_are_stored_once_the_lock_is_gon
     execute(&mut other, "ROLLBACK").await;
     publishing.outcome().await.all_confirmed(100);
     assert_eq!(bodies(&mut other, "messages").await, expected(100));
+}
+
+#[tokio::test]
+async fn rows_that_only_waited_for_a_lock_until_their_deadline_are_failed_and_not_unknown() {
+    // The lock would be waited for far longer than the rows have time.
+    let gateway = Gateway::new(Setup {
+        connection: &[("busy_timeout_ms", "600000")],
+        attempts: 10,
+        ..Setup::default()
+    })
+    .await;
+    gateway.engine.open("orders").await.unwrap();
+    let mut other = gateway.other().await;
+    execute(&mut other, "BEGIN IMMEDIATE").await;
+    let publishing: Vec<_> = (1..=4)
+        .map(|n| gateway.publish_within(Duration::from_millis(n * 500), "orders", messages(50)))
+        .collect();
+    for published in publishing {
+        let outcome = published.outcome().await;
+        assert_eq!(outcome.unknown.first(), None);
+        assert_eq!(outcome.failed.len(), 50);
+        for (_, failure) in &outcome.failed {
+            assert!(failure.retryable, "{failure:?}");
+            assert!(
+                matches!(
+                    failure.class,
+                    FailureClass::Unavailable | FailureClass::Timeout
+                ),
+                "{failure:?}"
+            );
+        }
+    }
+    execute(&mut other, "ROLLBACK").await;
+    gateway
+        .publish("orders", messages(3))
+        .outcome()
+        .await
+        .all_confirmed(3);
+    assert_eq!(bodies(&mut other, "messages").await, expected(3));
 }
 
 #[tokio::test]

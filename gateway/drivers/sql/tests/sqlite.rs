@@ -11,6 +11,7 @@ use sluicegate_driver_sql::{
     Column, Insert, Settings, Source, SparseTexts, SqlError, Stage, Synchronous, Value,
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row as _};
+use tokio::time::Instant;
 
 const TABLE: &str = "CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, \
      message_id TEXT, key BLOB, headers TEXT, body BLOB)";
@@ -94,7 +95,7 @@ fn expected(first_id: i64, count: usize) -> Vec<(i64, String)> {
 
 async fn fails(database: &mut Database) -> SqlError {
     database
-        .insert(&rows(3), 0, &insert(), || ())
+        .insert(&rows(3), 0, &insert(), None, || ())
         .await
         .unwrap_err()
 }
@@ -109,7 +110,7 @@ async fn any_number_of_rows_is_stored_once_each_in_order_under_consecutive_ids()
     for count in [1, 2, 7, 8, 9, 64, 65, 600, 7_999, 8_000, 8_001, 20_000] {
         let mut sent = 0;
         let inserted = database
-            .insert(&rows(count), 0, &insert(), || sent += 1)
+            .insert(&rows(count), 0, &insert(), None, || sent += 1)
             .await
             .unwrap();
         assert_eq!(inserted.first_id, Some(next_id), "{count} rows");
@@ -143,10 +144,13 @@ async fn keys_ids_headers_and_null_bodies_arrive_with_their_own_rows() {
         rows: vec![2, 11, 14, 20],
         values: ["no", "eleven", "fourteen", "no"].map(str::to_owned).into(),
     });
-    database.insert(&batch, 10, &insert, || ()).await.unwrap();
+    database
+        .insert(&batch, 10, &insert, None, || ())
+        .await
+        .unwrap();
     // One row alone takes the other shape of statement.
     database
-        .insert(&batch[4..], 14, &insert, || ())
+        .insert(&batch[4..], 14, &insert, None, || ())
         .await
         .unwrap();
 
@@ -216,7 +220,7 @@ async fn names_and_constants_are_taken_literally_whatever_is_in_them() {
     };
     for count in [1, 5] {
         database
-            .insert(&rows(count), 0, &insert, || ())
+            .insert(&rows(count), 0, &insert, None, || ())
             .await
             .unwrap();
     }
@@ -271,16 +275,48 @@ async fn a_database_locked_by_another_writer_stores_nothing_and_serves_again_aft
     other.execute("BEGIN IMMEDIATE").await.unwrap();
     for count in [1, 3, 10_000] {
         let error = database
-            .insert(&rows(count), 0, &insert(), || ())
+            .insert(&rows(count), 0, &insert(), None, || ())
             .await
             .unwrap_err();
         assert_eq!((error.primary, error.stage), (5, Stage::NotStored));
     }
     other.execute("ROLLBACK").await.unwrap();
     database
-        .insert(&rows(3), 0, &insert(), || ())
+        .insert(&rows(3), 0, &insert(), None, || ())
         .await
         .unwrap();
+    assert_eq!(stored(&path).await, expected(1, 3));
+}
+
+#[tokio::test]
+async fn a_lock_is_not_waited_for_beyond_a_deadline_and_afterwards_it_is_asked_for_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let mut database = Database::new(Settings {
+        // Longer than any test may take.
+        busy_timeout: Duration::from_secs(3_600),
+        ..settings(&path)
+    });
+    database.query(TABLE.to_owned(), vec![]).await.unwrap();
+    let mut other = reader(&path).await;
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    // The first try finds the lock taken; from then on nothing counts as sent before the lock is there.
+    for expected in [1, 0, 0] {
+        let deadline = Some(Instant::now());
+        let mut sent = 0;
+        let error = database
+            .insert(&rows(3), 0, &insert(), deadline, || sent += 1)
+            .await
+            .unwrap_err();
+        assert_eq!((error.primary, error.stage), (5, Stage::NotStored));
+        assert_eq!(sent, expected);
+    }
+    // A lock that goes away is taken.
+    let (many, insert) = (rows(3), insert());
+    let mut waiting = Box::pin(database.insert(&many, 0, &insert, None, || ()));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    other.execute("ROLLBACK").await.unwrap();
+    waiting.await.unwrap();
     assert_eq!(stored(&path).await, expected(1, 3));
 }
 
@@ -302,7 +338,7 @@ async fn a_poison_row_keeps_its_whole_transaction_out() {
         let mut rows = rows(count);
         rows[place].message.body = Some("poison".into());
         let error = database
-            .insert(&rows, 0, &insert(), || ())
+            .insert(&rows, 0, &insert(), None, || ())
             .await
             .unwrap_err();
         assert_eq!((error.primary, error.stage), (19, Stage::NotStored));
@@ -310,7 +346,7 @@ async fn a_poison_row_keeps_its_whole_transaction_out() {
     }
     // Nothing is left open.
     database
-        .insert(&rows(3), 0, &insert(), || ())
+        .insert(&rows(3), 0, &insert(), None, || ())
         .await
         .unwrap();
     assert_eq!(stored(&path).await.len(), 3);
@@ -331,7 +367,7 @@ async fn a_full_disk_stores_nothing_of_the_transaction() {
         row.message.body = Some(vec![7; 100_000].into());
     }
     let error = database
-        .insert(&big, 0, &insert(), || ())
+        .insert(&big, 0, &insert(), None, || ())
         .await
         .unwrap_err();
     assert_eq!((error.primary, error.stage), (13, Stage::NotStored));
@@ -340,7 +376,10 @@ async fn a_full_disk_stores_nothing_of_the_transaction() {
         .query("PRAGMA max_page_count = 1000".into(), vec![])
         .await
         .unwrap();
-    database.insert(&big, 0, &insert(), || ()).await.unwrap();
+    database
+        .insert(&big, 0, &insert(), None, || ())
+        .await
+        .unwrap();
     assert_eq!(stored(&path).await.len(), 3);
 }
 
@@ -377,7 +416,10 @@ async fn a_corrupt_database_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     let mut whole = database(&path).await;
-    whole.insert(&rows(500), 0, &insert(), || ()).await.unwrap();
+    whole
+        .insert(&rows(500), 0, &insert(), None, || ())
+        .await
+        .unwrap();
     whole.close().await;
     // All but the first page, which holds the schema, is overwritten.
     let mut file = std::fs::read(&path).unwrap();
@@ -393,7 +435,7 @@ async fn rows_never_go_into_a_file_that_was_deleted() {
     let path = directory.path().join("store.db");
     let mut database = database(&path).await;
     database
-        .insert(&rows(3), 0, &insert(), || ())
+        .insert(&rows(3), 0, &insert(), None, || ())
         .await
         .unwrap();
 
@@ -410,7 +452,7 @@ async fn rows_never_go_into_a_file_that_was_deleted() {
     database.close().await;
     database.query(TABLE.to_owned(), vec![]).await.unwrap();
     database
-        .insert(&rows(2), 0, &insert(), || ())
+        .insert(&rows(2), 0, &insert(), None, || ())
         .await
         .unwrap();
     assert_eq!(stored(&path).await, expected(1, 2));
@@ -424,7 +466,7 @@ async fn a_file_deleted_during_the_transaction_is_never_taken_for_a_store() {
     for count in [1, 3, 10_000] {
         // `sent` is called after the check and before the commit.
         let error = database
-            .insert(&rows(count), 0, &insert(), || {
+            .insert(&rows(count), 0, &insert(), None, || {
                 std::fs::remove_file(&path).unwrap();
             })
             .await
@@ -467,12 +509,12 @@ async fn an_insert_that_nobody_waited_for_leaves_nothing_behind() {
     {
         let many = rows(20_000);
         let insert = insert();
-        let mut lost = Box::pin(database.insert(&many, 0, &insert, || ()));
+        let mut lost = Box::pin(database.insert(&many, 0, &insert, None, || ()));
         // Far enough for BEGIN to be on its way.
         let _ = futures::poll!(&mut lost);
     }
     database
-        .insert(&rows(3), 0, &insert(), || ())
+        .insert(&rows(3), 0, &insert(), None, || ())
         .await
         .unwrap();
     let bodies: Vec<String> = stored(&path).await.into_iter().map(|row| row.1).collect();
@@ -514,7 +556,10 @@ async fn a_table_with_an_ordinary_name_of_another_schema_is_reached() {
         table: vec!["main".to_owned(), "messages".to_owned()],
         ..insert()
     };
-    database.insert(&rows(2), 0, &insert, || ()).await.unwrap();
+    database
+        .insert(&rows(2), 0, &insert, None, || ())
+        .await
+        .unwrap();
     let mut reader = reader(&path).await;
     let count: i64 = sqlx::query_scalar(AssertSqlSafe("SELECT count(*) FROM messages"))
         .fetch_one(&mut reader)

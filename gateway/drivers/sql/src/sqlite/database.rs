@@ -10,12 +10,14 @@ use futures::TryStreamExt as _;
 use sluicegate_core::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteQueryResult, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Decode, Row as _, ValueRef as _};
+use tokio::time::Instant;
 
 use super::errors::after_commit;
 use super::identity::Identity;
+use super::patience::Patience;
 use super::statement::{Shape, Statements};
 use super::{bind, options};
-use crate::error::{FILE_MOVED, SqlError, Stage};
+use crate::error::{BUSY, FILE_MOVED, SqlError, Stage};
 use crate::insert::{Insert, Slot, Value};
 use crate::settings::Settings;
 
@@ -38,6 +40,9 @@ struct Open {
     /// Something was begun and has not returned: its future was dropped half-way, and what it left is to
     /// be rolled back first.
     unfinished: bool,
+    /// The lock was taken when it was last asked for: the next transaction takes it first of all, so that
+    /// its rows are not bound in vain.
+    contended: bool,
 }
 
 /// A transaction that was committed.
@@ -96,23 +101,15 @@ impl Database {
         text: String,
         parameters: Vec<Value>,
     ) -> Result<Vec<Vec<Value>>, SqlError> {
-        let open = self.ready().await?;
+        let mut patience = Patience::new(self.settings.busy_timeout, None);
+        let open = self.ready(&mut patience).await?;
         open.unfinished = true;
-        let bound = bind::values(parameters)?;
-        let answer = {
-            let mut rows = sqlx::query_with(AssertSqlSafe(text), bound)
-                .persistent(false)
-                .fetch(&mut open.connection);
-            let mut answer = Vec::new();
-            loop {
-                match rows.try_next().await {
-                    Ok(Some(row)) if answer.len() < MAX_ANSWER_ROWS => match values(&row) {
-                        Ok(row) => answer.push(row),
-                        Err(error) => break Err(error),
-                    },
-                    Ok(_) => break Ok(answer),
-                    Err(error) => break Err(SqlError::from(error)),
-                }
+        let answer = loop {
+            let answer = open.query(&text, parameters.clone()).await;
+            match patience.again(answer).await {
+                Ok(Some(answer)) => break Ok(answer),
+                Ok(None) => {}
+                Err(error) => break Err(error),
             }
         };
         open.unfinished = false;
@@ -120,7 +117,8 @@ impl Database {
     }
 
     /// Inserts rows in one transaction; the first of them is row `first` of its batch. `sent` is called
-    /// when the commit is about to be begun.
+    /// when rows may be stored from then on. A lock that another process holds is waited for until
+    /// `busy_timeout` has passed, or almost until `deadline`: then nothing of the rows is stored.
     ///
     /// # Errors
     ///
@@ -130,11 +128,13 @@ impl Database {
         rows: &[Row],
         first: u32,
         insert: &Insert,
+        deadline: Option<Instant>,
         sent: impl FnOnce() + Send,
     ) -> Result<Inserted, SqlError> {
-        let open = self.ready().await?;
+        let mut patience = Patience::new(self.settings.busy_timeout, deadline);
+        let open = self.ready(&mut patience).await?;
         open.unfinished = true;
-        let result = open.insert(rows, first, insert, sent).await;
+        let result = open.insert(rows, first, insert, &mut patience, sent).await;
         open.unfinished = false;
         let committed = result?;
 
@@ -148,14 +148,19 @@ impl Database {
     }
 
     /// The open database, with nothing unfinished on it, in the file that is at its path.
-    async fn ready(&mut self) -> Result<&mut Open, SqlError> {
+    async fn ready(&mut self, patience: &mut Patience) -> Result<&mut Open, SqlError> {
         let mut open = match self.open.take() {
             Some(open) if !open.identity.is_at(&self.settings.path) => {
                 self.open = Some(open);
                 return Err(self.moved());
             }
             Some(open) => open,
-            None => Open::open(&self.settings).await?,
+            None => loop {
+                let opened = Open::open(&self.settings).await;
+                if let Some(open) = patience.again(opened).await? {
+                    break open;
+                }
+            },
         };
         if open.unfinished {
             // Fails when there is nothing to roll back, which is as good.
@@ -192,6 +197,7 @@ impl Open {
             identity,
             statements: Statements::default(),
             unfinished: false,
+            contended: false,
         };
         let page_bytes: i64 = sqlx::query_scalar("PRAGMA page_size")
             .fetch_one(&mut open.connection)
@@ -202,11 +208,32 @@ impl Open {
         Ok(open)
     }
 
+    /// At most 1,000 rows of an answer.
+    async fn query(
+        &mut self,
+        text: &str,
+        parameters: Vec<Value>,
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let bound = bind::values(parameters)?;
+        let mut rows = sqlx::query_with(AssertSqlSafe(text.to_owned()), bound)
+            .persistent(false)
+            .fetch(&mut self.connection);
+        let mut answer = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            if answer.len() >= MAX_ANSWER_ROWS {
+                break;
+            }
+            answer.push(values(&row)?);
+        }
+        Ok(answer)
+    }
+
     async fn insert(
         &mut self,
         rows: &[Row],
         first: u32,
         insert: &Insert,
+        patience: &mut Patience,
         sent: impl FnOnce() + Send,
     ) -> Result<Inserted, SqlError> {
         let slots: Vec<Slot> = insert
@@ -216,22 +243,31 @@ impl Open {
             .collect();
         let shape = Shape::new(insert, &slots);
         let most = shape.max_rows();
+        let mut sent = Some(sent);
 
         // One statement is its own transaction: the usual case, without BEGIN and COMMIT.
-        if rows.len() <= most {
-            sent();
-            return match self.statement(rows, first, insert, &slots, &shape).await {
-                Ok(done) => Ok(Inserted {
-                    first_id: first_id(&done, rows.len()),
-                }),
+        if rows.len() <= most && !self.contended {
+            sent.take().into_iter().for_each(|sent| sent());
+            match self.statement(rows, first, insert, &slots, &shape).await {
+                Ok(done) => {
+                    return Ok(Inserted {
+                        first_id: first_id(&done, rows.len()),
+                    });
+                }
+                // Nothing was done: the lock is waited for below.
+                Err(error) if error.primary == BUSY => {}
                 Err(error) => {
                     let stage = after_commit(&error);
-                    Err(error.at(stage))
+                    return Err(error.at(stage));
                 }
-            };
+            }
         }
 
-        self.execute("BEGIN IMMEDIATE").await?;
+        let begun = self.execute("BEGIN IMMEDIATE").await;
+        self.contended = begun.is_err();
+        if patience.again(begun).await?.is_none() {
+            self.execute_patiently("BEGIN IMMEDIATE", patience).await?;
+        }
         let mut first_of_all = None;
         let mut number = first;
         for chunk in rows.chunks(most) {
@@ -245,8 +281,9 @@ impl Open {
             }
             number = number.saturating_add(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
         }
-        sent();
-        match self.execute("COMMIT").await {
+        sent.take().into_iter().for_each(|sent| sent());
+        // Where there is no write-ahead log, a commit waits for readers.
+        match self.execute_patiently("COMMIT", patience).await {
             Ok(()) => Ok(Inserted {
                 first_id: first_of_all,
             }),
@@ -254,6 +291,20 @@ impl Open {
                 self.roll_back().await;
                 let stage = after_commit(&error);
                 Err(error.at(stage))
+            }
+        }
+    }
+
+    /// The same as [`Self::execute`], again while the lock is another's.
+    async fn execute_patiently(
+        &mut self,
+        text: &str,
+        patience: &mut Patience,
+    ) -> Result<(), SqlError> {
+        loop {
+            let result = self.execute(text).await;
+            if patience.again(result).await?.is_some() {
+                return Ok(());
             }
         }
     }

@@ -6,6 +6,9 @@ const ERROR: i32 = 1;
 const IO: i32 = 10;
 const CORRUPT: i32 = 11;
 const SCHEMA: i32 = 17;
+const TOO_BIG: i32 = 18;
+const CONSTRAINT: i32 = 19;
+const MISMATCH: i32 = 20;
 const NOT_A_DATABASE: i32 = 26;
 
 /// I/O errors after which a commit may have reached the file all the same: the log's last frame can be
@@ -25,6 +28,11 @@ pub(super) fn after_commit(error: &SqlError) -> Stage {
     } else {
         Stage::NotStored
     }
+}
+
+/// Whether all rows fare alike: the error is not about what is in them.
+pub(crate) fn is_of_the_store(error: &SqlError) -> bool {
+    !matches!(error.primary, ERROR | TOO_BIG | CONSTRAINT | MISMATCH) || loses_schema(error)
 }
 
 /// Whether the connection is not to be used after such an error.

@@ -4,6 +4,7 @@
 //! path is looked at first: an error names what is missing and what to do.
 
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
@@ -41,7 +42,8 @@ pub(super) fn options(settings: &Settings) -> SqliteConnectOptions {
             Synchronous::Normal => SqliteSynchronous::Normal,
             Synchronous::Off => SqliteSynchronous::Off,
         })
-        .busy_timeout(settings.busy_timeout)
+        // Locks are waited for by the driver, which knows until when (`patience`).
+        .busy_timeout(Duration::ZERO)
         // Where fsync does not reach the disk (macOS), the call that does; elsewhere nothing.
         .pragma("fullfsync", "1")
         .pragma("journal_size_limit", MAX_IDLE_LOG_BYTES.to_string())

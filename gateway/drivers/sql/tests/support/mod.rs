@@ -111,6 +111,21 @@ impl Gateway {
         self.publish_on(stream, destination, messages, ScopeOptions::default())
     }
 
+    /// The same with a confirmation timeout.
+    pub fn publish_within(
+        &self,
+        timeout: Duration,
+        destination: &str,
+        messages: Vec<Message>,
+    ) -> Publishing {
+        let stream = self.engine.open_stream().unwrap();
+        let options = ScopeOptions {
+            confirmation_timeout: Some(timeout),
+            ..ScopeOptions::default()
+        };
+        self.publish_on(stream, destination, messages, options)
+    }
+
     fn publish_on(
         &self,
         stream: Stream,
