@@ -120,7 +120,7 @@ fn unknown(database: &Database, context: &Context<'_>, error: &SqlError) -> Fail
 
 /// What an error means for a statement on a table.
 pub(crate) fn meaning(database: &Database, table: &str, error: &SqlError) -> Meaning {
-    use FailureClass::{Invalid, NotFound, Rejected, TooLarge, Unauthorized, Unavailable};
+    use FailureClass::{Invalid, Rejected, TooLarge, Unauthorized, Unavailable};
 
     let path = &database.path;
     let says = words(error);
@@ -156,7 +156,7 @@ pub(crate) fn meaning(database: &Database, table: &str, error: &SqlError) -> Mea
             Unavailable,
             true,
             format!(
-                "{path} is locked by another process ({says}): end that process's transaction; an attempt waits for `busy_timeout_ms`, now {}, and never past the confirmation timeout",
+                "{path} is locked by another process ({says}): end that process's transaction; an attempt waits for {} ms (`busy_timeout_ms`), and never past the confirmation timeout",
                 database.busy_timeout_ms
             ),
         ),
@@ -164,6 +164,12 @@ pub(crate) fn meaning(database: &Database, table: &str, error: &SqlError) -> Mea
             Unavailable,
             true,
             format!("there is no room for {path} ({says}): free space on its disk"),
+        ),
+        // What is missing can come back: a directory, a mount, a permission.
+        CANTOPEN => (
+            Unavailable,
+            true,
+            format!("{path} cannot be opened: {says}"),
         ),
         NOMEM => (
             Unavailable,
@@ -200,7 +206,6 @@ pub(crate) fn meaning(database: &Database, table: &str, error: &SqlError) -> Mea
                 "{path} may not be written to ({says}): give the gateway's user write permission on the file and its directory (chmod, chown), or point `path` elsewhere"
             ),
         ),
-        CANTOPEN => (NotFound, false, format!("{path} cannot be opened: {says}")),
         CORRUPT => (
             Unavailable,
             false,

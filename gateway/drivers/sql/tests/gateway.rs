@@ -407,26 +407,54 @@ async fn a_missing_directory_is_named_and_once_it_is_there_messages_are_stored()
     })
     .await;
     let refusal = gateway.engine.open("orders").await.unwrap_err();
-    assert_eq!(refusal.class, FailureClass::NotFound);
+    assert_eq!(
+        (refusal.class, refusal.retryable),
+        (FailureClass::Unavailable, true)
+    );
     for says in ["missing", "does not exist", "create it"] {
         assert!(refusal.reason.contains(says), "{}", refusal.reason);
     }
-    let outcome = gateway.publish("orders", messages(2)).outcome().await;
+    let late = gateway.publish_within(Duration::from_millis(300), "orders", messages(2));
+    let outcome = late.outcome().await;
     assert_eq!(outcome.failed.len(), 2);
-    assert_eq!(outcome.failed[0].1.class, FailureClass::NotFound);
+    assert!(outcome.failed.iter().all(|(_, failure)| failure.retryable));
 
+    // What waits is stored once the directory is there.
+    let waiting = gateway.publish("orders", messages(2));
     std::fs::create_dir(gateway.directory.path().join("missing")).unwrap();
-    // A refusal is remembered for a moment, so that a store that is not there is not asked for each row.
-    let mut opened = gateway.engine.open("orders").await;
-    while opened.is_err() {
-        tokio::task::yield_now().await;
-        opened = gateway.engine.open("orders").await;
-    }
+    waiting.outcome().await.all_confirmed(2);
+}
+
+#[tokio::test]
+async fn a_directory_removed_while_running_is_waited_for() {
+    let gateway = Gateway::prepared(
+        Setup {
+            file: Some("mount/store.db"),
+            attempts: 100,
+            ..Setup::default()
+        },
+        |path| std::fs::create_dir(path.parent().unwrap()).unwrap(),
+    )
+    .await;
     gateway
         .publish("orders", messages(2))
         .outcome()
         .await
         .all_confirmed(2);
+    let mount = gateway.directory.path().join("mount");
+    std::fs::rename(&mount, gateway.directory.path().join("away")).unwrap();
+    let outcome = gateway
+        .publish_within(Duration::from_millis(300), "orders", messages(2))
+        .outcome()
+        .await;
+    assert_eq!(outcome.failed.len(), 2);
+    for (_, failure) in &outcome.failed {
+        assert!(failure.retryable, "{failure:?}");
+        assert!(failure.reason.contains("mount"), "{}", failure.reason);
+    }
+    let waiting = gateway.publish("orders", messages(2));
+    std::fs::rename(gateway.directory.path().join("away"), &mount).unwrap();
+    waiting.outcome().await.all_confirmed(2);
 }
 
 #[tokio::test]

@@ -267,7 +267,7 @@ fn a_database_that_cannot_be_opened_or_written_says_why_and_a_lock_passes() {
             Ask::Create,
             14,
             "the directory /data does not exist",
-            Some(FailureClass::NotFound),
+            Some(FailureClass::Unavailable),
         ),
         (
             Ask::Create,

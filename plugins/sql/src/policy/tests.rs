@@ -161,8 +161,8 @@ fn each_code_has_its_class_its_fault_and_says_what_to_do() {
         (
             14,
             "the directory /data does not exist: create it",
-            Class::NotFound,
-            false,
+            Class::Unavailable,
+            true,
             false,
             "create it",
         ),

@@ -3,6 +3,7 @@
 //! SQLite says "unable to open database file" for everything that can be wrong with a path, so the
 //! path is looked at first: an error names what is missing and what to do.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ const MAX_IDLE_LOG_BYTES: u64 = 64 << 20;
 /// Prepared statements kept: those of eight shapes at the six sizes of a destination or two. The largest
 /// take about a megabyte each, so they are not kept without end.
 const STATEMENT_CACHE: usize = 64;
+
+/// SQLite's words for whatever keeps a file from being opened.
+const UNSPECIFIC: &str = "unable to open database file";
 
 pub(super) fn options(settings: &Settings) -> SqliteConnectOptions {
     use sqlx::ConnectOptions as _;
@@ -56,10 +60,7 @@ pub(super) fn options(settings: &Settings) -> SqliteConnectOptions {
 pub(super) fn examine(settings: &Settings) -> Result<(), SqlError> {
     let path = settings.path.as_path();
     let shown = path.display();
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory(path);
     let problem = if !directory.exists() {
         format!(
             "the directory {} of the database {shown} does not exist: create it, or point `path` elsewhere",
@@ -72,6 +73,8 @@ pub(super) fn examine(settings: &Settings) -> Result<(), SqlError> {
         )
     } else if path.is_dir() {
         format!("{shown} is a directory: point `path` at a file in it")
+    } else if path.exists() && !path.is_file() {
+        format!("{shown} is no regular file: point `path` elsewhere")
     } else if !settings.create && !path.exists() {
         format!(
             "the database {shown} does not exist and `create` is false: create it, or set `create = true`"
@@ -80,4 +83,37 @@ pub(super) fn examine(settings: &Settings) -> Result<(), SqlError> {
         return Ok(());
     };
     Err(SqlError::sqlite(CANNOT_OPEN, problem))
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// SQLite's error with what to do, where SQLite says no more than that a file cannot be opened: the
+/// database's own, or one of those beside it.
+pub(super) fn explained(error: SqlError, settings: &Settings) -> SqlError {
+    if error.primary != CANNOT_OPEN || error.message != UNSPECIFIC {
+        return error;
+    }
+    let message = match examine(settings) {
+        Err(problem) => problem.message,
+        Ok(()) => format!(
+            "{UNSPECIFIC}: let the gateway's user write to the directory {} and to the database's files in it (a read-only mount, chmod, chown), or point `path` elsewhere",
+            directory(&settings.path).display()
+        ),
+    };
+    SqlError { message, ..error }
+}
+
+/// Why the file itself cannot be opened.
+pub(super) fn unopened(error: &io::Error, settings: &Settings) -> SqlError {
+    let explained = explained(SqlError::sqlite(CANNOT_OPEN, UNSPECIFIC), settings);
+    let message = format!("{error}: {}", explained.message);
+    SqlError {
+        message,
+        ..explained
+    }
 }

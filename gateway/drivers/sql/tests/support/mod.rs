@@ -134,7 +134,7 @@ impl Gateway {
         options: ScopeOptions,
     ) -> Publishing {
         let sent = messages.len() as u64;
-        let bytes = messages.iter().map(Message::bytes).sum();
+        let bytes: usize = messages.iter().map(Message::bytes).sum();
         stream.open_scope(1, options).unwrap();
         stream.publish(1, destination, messages, bytes).unwrap();
         stream.close_scope(1).unwrap();
