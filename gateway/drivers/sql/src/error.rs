@@ -11,6 +11,9 @@ pub(crate) const FILE_MOVED: i32 = 1032;
 /// SQLite's BUSY: somebody else holds the lock, and nothing was done.
 pub(crate) const BUSY: i32 = 5;
 
+/// SQLite's CORRUPT, which the driver also gives when it finds by itself that pages are missing.
+pub(crate) const CORRUPT: i32 = 11;
+
 /// SQLite's CANTOPEN.
 pub(crate) const CANNOT_OPEN: i32 = 14;
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sluicegate_core::{Extra, Message, Origin, Row, Time};
@@ -481,15 +481,94 @@ async fn a_file_deleted_during_the_transaction_is_never_taken_for_a_store() {
 }
 
 #[tokio::test]
+async fn a_file_cut_short_or_overwritten_while_open_is_never_taken_for_a_store() {
+    for damage in ["cut", "emptied", "overwritten"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let mut database = database(&path).await;
+        for _ in 0..2 {
+            database
+                .insert(&rows(3_000), 0, &insert(), None, || ())
+                .await
+                .unwrap();
+        }
+        // As much as there is, in the file.
+        reader(&path)
+            .await
+            .execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            .await
+            .unwrap();
+        database
+            .insert(&rows(1), 0, &insert(), None, || ())
+            .await
+            .unwrap();
+        let damaged = || match damage {
+            "cut" => {
+                let file = std::fs::File::options().write(true).open(&path).unwrap();
+                file.set_len(u64::from(PAGE_BYTES) * 2).unwrap();
+            }
+            "emptied" => std::fs::write(&path, "").unwrap(),
+            _ => std::fs::write(&path, "something else").unwrap(),
+        };
+        // During the transaction, and before the next one.
+        let error = database
+            .insert(&rows(3), 0, &insert(), None, damaged)
+            .await
+            .unwrap_err();
+        assert_eq!((error.primary, error.stage), (11, Stage::Committing));
+        let error = fails(&mut database).await;
+        assert_eq!((error.primary, error.stage), (11, Stage::NotStored));
+        for says in ["store.db", "PRAGMA integrity_check"] {
+            assert!(error.message.contains(says), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_an_operator_vacuumed_is_smaller_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let mut database = database(&path).await;
+    database
+        .insert(&rows(8_000), 0, &insert(), None, || ())
+        .await
+        .unwrap();
+    let mut operator = reader(&path).await;
+    for text in ["PRAGMA wal_checkpoint(TRUNCATE)", "DELETE FROM messages"] {
+        operator.execute(text).await.unwrap();
+    }
+    database
+        .insert(&rows(1), 0, &insert(), None, || ())
+        .await
+        .unwrap();
+    let before = std::fs::metadata(&path).unwrap().len();
+    for text in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
+        operator.execute(text).await.unwrap();
+    }
+    assert!(std::fs::metadata(&path).unwrap().len() < before);
+    for count in [1, 3, 10_000] {
+        database
+            .insert(&rows(count), 0, &insert(), None, || ())
+            .await
+            .unwrap();
+    }
+    assert_eq!(stored(&path).await.len(), 10_005);
+}
+
+#[tokio::test]
 async fn a_path_that_cannot_be_opened_is_named_with_what_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     std::fs::write(at("file"), "").unwrap();
+    std::os::unix::fs::symlink(at("missing/link.db"), at("link.db")).unwrap();
     for (path, create, says) in [
         (at("missing/store.db"), true, "missing of the database"),
         (at("file/store.db"), true, "is not a directory"),
         (at(""), true, "is a directory"),
         (at("store.db"), false, "`create` is false"),
+        (PathBuf::from("/dev/null"), true, "is no regular file"),
+        // What cannot be seen at the path itself.
+        (at("link.db"), true, directory.path().to_str().unwrap()),
     ] {
         let error = fails(&mut Database::new(Settings {
             create,

@@ -13,11 +13,11 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Decode, Row as _
 use tokio::time::Instant;
 
 use super::errors::after_commit;
-use super::identity::Identity;
+use super::identity::{Fate, StoreFile};
 use super::patience::Patience;
 use super::statement::{Shape, Statements};
 use super::{bind, options};
-use crate::error::{BUSY, FILE_MOVED, SqlError, Stage};
+use crate::error::{BUSY, CORRUPT, FILE_MOVED, SqlError, Stage};
 use crate::insert::{Insert, Slot, Value};
 use crate::settings::Settings;
 
@@ -35,7 +35,8 @@ pub struct Database {
 #[derive(Debug)]
 struct Open {
     connection: SqliteConnection,
-    identity: Identity,
+    /// Closed after the connection: see [`StoreFile`].
+    file: StoreFile,
     statements: Statements,
     /// Something was begun and has not returned: its future was dropped half-way, and what it left is to
     /// be rolled back first.
@@ -81,12 +82,14 @@ impl Database {
         }
     }
 
-    /// Closes the database if its file was deleted or replaced.
+    /// Closes the database if its file was deleted, replaced or cut short.
     pub async fn close_if_moved(&mut self) {
-        if let Some(open) = &self.open
-            && !open.identity.is_at(&self.settings.path)
-        {
-            tracing::warn!(path = %self.path().display(), "the database was deleted or replaced");
+        let Some(open) = &mut self.open else {
+            return;
+        };
+        let fate = open.file.fate().await;
+        if let Some(error) = lost(fate, &self.settings.path) {
+            tracing::warn!("{error}");
             self.close().await;
         }
     }
@@ -113,7 +116,7 @@ impl Database {
             }
         };
         open.unfinished = false;
-        answer
+        answer.map_err(|error| options::explained(error, &self.settings))
     }
 
     /// Inserts rows in one transaction; the first of them is row `first` of its batch. `sent` is called
@@ -136,24 +139,22 @@ impl Database {
         open.unfinished = true;
         let result = open.insert(rows, first, insert, &mut patience, sent).await;
         open.unfinished = false;
-        let committed = result?;
-
-        // Deleted while it was being written to: what was committed is in a file without a name, or under
-        // another one.
-        if open.identity.is_at(&self.settings.path) {
-            Ok(committed)
-        } else {
-            Err(self.moved().at(Stage::Committing))
+        let committed = match result {
+            Ok(committed) => committed,
+            Err(error) => return Err(options::explained(error, &self.settings)),
+        };
+        // Deleted or cut short while it was being written to: what was committed is in a file without a
+        // name, or in the middle of nothing.
+        let fate = open.file.fate().await;
+        match lost(fate, &self.settings.path) {
+            None => Ok(committed),
+            Some(error) => Err(error.at(Stage::Committing)),
         }
     }
 
     /// The open database, with nothing unfinished on it, in the file that is at its path.
     async fn ready(&mut self, patience: &mut Patience) -> Result<&mut Open, SqlError> {
-        let mut open = match self.open.take() {
-            Some(open) if !open.identity.is_at(&self.settings.path) => {
-                self.open = Some(open);
-                return Err(self.moved());
-            }
+        let open = match self.open.take() {
             Some(open) => open,
             None => loop {
                 let opened = Open::open(&self.settings).await;
@@ -162,39 +163,48 @@ impl Database {
                 }
             },
         };
+        let open = self.open.insert(open);
+        let fate = open.file.fate().await;
+        if let Some(error) = lost(fate, &self.settings.path) {
+            return Err(error);
+        }
         if open.unfinished {
             // Fails when there is nothing to roll back, which is as good.
             let _ = open.execute("ROLLBACK").await;
             open.unfinished = false;
         }
-        Ok(self.open.insert(open))
+        Ok(open)
     }
+}
 
-    fn moved(&self) -> SqlError {
-        let path = self.settings.path.display();
-        SqlError::sqlite(
+/// Why a file that this has become of cannot be written to any more.
+fn lost(fate: Fate, path: &Path) -> Option<SqlError> {
+    let path = path.display();
+    match fate {
+        Fate::Whole => None,
+        Fate::Moved => Some(SqlError::sqlite(
             FILE_MOVED,
             format!("the database {path} was deleted or replaced while it was open"),
-        )
+        )),
+        Fate::CutShort { was, is } => Some(SqlError::sqlite(
+            CORRUPT,
+            format!(
+                "the database {path} was cut from {was} to {is} bytes while it was open, so that pages of it are missing: look at it with `PRAGMA integrity_check`, and restore it"
+            ),
+        )),
     }
 }
 
 impl Open {
     async fn open(settings: &Settings) -> Result<Self, SqlError> {
         options::examine(settings)?;
-        let connection = options::options(settings).connect().await?;
-        let identity = Identity::of(&settings.path).map_err(|error| {
-            SqlError::sqlite(
-                FILE_MOVED,
-                format!(
-                    "the database {} disappeared while it was being opened: {error}",
-                    settings.path.display()
-                ),
-            )
-        })?;
+        let file =
+            StoreFile::open(settings).map_err(|error| options::unopened(&error, settings))?;
+        let connected = options::options(settings).connect().await;
+        let connection = connected.map_err(|error| options::explained(error.into(), settings))?;
         let mut open = Self {
             connection,
-            identity,
+            file,
             statements: Statements::default(),
             unfinished: false,
             contended: false,

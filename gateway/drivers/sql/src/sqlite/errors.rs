@@ -1,10 +1,9 @@
 //! What SQLite's errors say about the connection itself; what they mean for messages is the adapter's to say.
 
-use crate::error::{CANNOT_OPEN, FILE_MOVED, SqlError, Stage};
+use crate::error::{CANNOT_OPEN, CORRUPT, FILE_MOVED, SqlError, Stage};
 
 const ERROR: i32 = 1;
 const IO: i32 = 10;
-const CORRUPT: i32 = 11;
 const SCHEMA: i32 = 17;
 const TOO_BIG: i32 = 18;
 const CONSTRAINT: i32 = 19;
