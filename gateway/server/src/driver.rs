@@ -55,6 +55,25 @@ impl Driver {
         }
     }
 
+    /// How large a window is of any use, where there is such a limit.
+    pub(crate) fn largest_window(&self) -> Option<u32> {
+        match self {
+            Self::Null(_) => None,
+            // A database has one writer: a second batch would only wait for the first.
+            Self::Sql(..) => Some(1),
+        }
+    }
+
+    /// Whether a destination's settings make sense to the adapter, as far as can be told without the
+    /// broker.
+    pub(crate) async fn examine(&mut self, request: OpenRequest) -> Result<(), Failure> {
+        match self {
+            // To open a destination that leads nowhere takes no I/O.
+            Self::Null(connection) => connection.open(request).await.map(drop),
+            Self::Sql(connection, _) => connection.examine(&request).await,
+        }
+    }
+
     /// Has the engine feed it.
     pub(crate) fn attach(self, engine: &Engine, id: ConnectionId) {
         match self {

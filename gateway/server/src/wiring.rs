@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_core::Window;
-use sluicegate_engine::{Backoff, ClientLimits, ConnectionConfig, ConnectionId, Policy, Route};
+use sluicegate_engine::{
+    Backoff, ClientLimits, ConnectionConfig, ConnectionId, OpenRequest, Policy, Route,
+};
 use sluicegate_host::{Adapter, Host, Options, Setting};
 
 use crate::catalog;
@@ -57,12 +59,25 @@ impl Plan {
             .zip(connection_settings)
         {
             match Driver::new(&adapter, &connection.name, &settings.all()).await {
-                Ok(driver) => connections.push(PlannedConnection {
-                    name: connection.name.as_str().into(),
-                    window: window(connection, &adapter),
-                    adapter,
-                    driver,
-                }),
+                Ok(driver) => {
+                    let window = window(connection, &adapter);
+                    if let Some(largest) = driver.largest_window()
+                        && window.size > largest
+                    {
+                        problems.push(Problem::new(
+                            &connection.window_origin,
+                            join(&join("connections", &connection.name), "window"),
+                            format!("{} is more than its store takes at a time", window.size),
+                            format!("write {largest}, or leave it out"),
+                        ));
+                    }
+                    connections.push(PlannedConnection {
+                        name: connection.name.as_str().into(),
+                        window,
+                        adapter,
+                        driver,
+                    });
+                }
                 Err(reason) => problems.push(Problem::new(
                     &connection.origin,
                     join("connections", &connection.name),
@@ -74,6 +89,7 @@ impl Plan {
         if !problems.is_empty() {
             return Err(problems.into());
         }
+        examine(&config, &mut connections, &destination_settings).await?;
         Ok(Self {
             config,
             connections,
@@ -107,6 +123,48 @@ impl Plan {
                 .collect(),
             limits: limits(&self.config.limits),
         }
+    }
+}
+
+/// Has adapters look at the settings of every destination and pattern, which costs no I/O.
+async fn examine(
+    config: &Config,
+    connections: &mut [PlannedConnection],
+    settings: &[Arc<BTreeMap<String, String>>],
+) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    for (destination, settings) in config.destinations.iter().zip(settings) {
+        let Some(connection) = connections.get_mut(destination.connection) else {
+            continue;
+        };
+        let request = OpenRequest {
+            destination: destination.pattern.as_str().into(),
+            settings: Arc::clone(settings),
+        };
+        let Err(failure) = connection.driver.examine(request).await else {
+            continue;
+        };
+        let path = join("destinations", &destination.pattern);
+        // The adapter names the key, as the configuration does.
+        let named = destination
+            .settings
+            .iter()
+            .find(|given| failure.reason.contains(&format!("`{}", given.key)));
+        let (origin, key) = match named {
+            Some(given) => (&given.origin, join(&path, &given.key)),
+            None => (&destination.origin, path),
+        };
+        problems.push(Problem::new(
+            origin,
+            key,
+            failure.reason,
+            "`sluicegate config` shows every key with what it may be",
+        ));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.into())
     }
 }
 

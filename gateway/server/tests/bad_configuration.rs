@@ -56,7 +56,7 @@ fn an_unknown_key_of_an_adapter() {
 fn a_destination_given_twice() {
     refused(
         "[connections.main]\nadapter = \"sql\"\n[destinations.a]\n[destinations.a]\n",
-        "sluicegate.toml:4: a: it is given twice; keep one of the two, or give them different names",
+        "sluicegate.toml:4: destinations.a: it is given twice; keep one of the two, or give them different names",
     );
 }
 
@@ -149,6 +149,42 @@ fn a_window_of_nothing() {
         "[connections.main]\nadapter = \"sql\"\nwindow = 0\n[destinations.\"*\"]\n",
         "sluicegate.toml:3: connections.main.window: it is 0; write 1 or more",
     );
+}
+
+#[test]
+fn a_window_that_its_store_cannot_use() {
+    refused(
+        "[connections.main]\nadapter = \"sql\"\nwindow = 2\n[destinations.\"*\"]\n",
+        "sluicegate.toml:3: connections.main.window: 2 is more than its store takes at a time; write \
+         1, or leave it out",
+    );
+}
+
+#[test]
+fn a_destinations_setting_that_can_never_work() {
+    for destination in ["orders", "\"orders.*\""] {
+        for (key, value, says) in [
+            ("table", "", "write the name of a table"),
+            ("table", "sqlite_master", "SQLite's own"),
+            ("key_column", "body", "names the same column"),
+        ] {
+            let place = Place::new();
+            place.write(
+                "sluicegate.toml",
+                &format!(
+                    "[connections.main]\nadapter = \"sql\"\n[destinations.{destination}]\n{key} = \"{value}\"\n"
+                ),
+            );
+            for command in ["serve", "check"] {
+                let ran = place.run(&[command]);
+                assert_eq!(ran.code, Some(64), "{command}: {ran:?}");
+                let start = format!("sluicegate.toml:4: destinations.{destination}.{key}: ");
+                assert!(ran.stderr.starts_with(&start), "{command}: {ran:?}");
+                assert!(ran.stderr.contains(says), "{command}: {ran:?}");
+                assert!(!place.path("sluicegate.db").exists());
+            }
+        }
+    }
 }
 
 #[test]

@@ -19,6 +19,10 @@
 //! 5 to 9 % and batches nothing that can be measured. There is no index but that of the ids; where many
 //! queues share a table and their rows stay long, add one on `(queue, id)`.
 //!
+//! An operator may VACUUM the database while it is served: batches wait for it as for any other writer, and
+//! the file, though shorter afterwards, counts as many pages as it has. A file that is shorter than its own
+//! header says was damaged, and nothing more is confirmed on it.
+//!
 //! A destination may have a table of its own (`table`), and its columns may have other names, or be switched
 //! off with an empty one; without its column a message cannot have the thing. The message's own words (body,
 //! key, id, headers, the queue's name) are always bound, never written into a statement; the names of tables

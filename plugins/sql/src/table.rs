@@ -13,6 +13,14 @@ pub(crate) const HEADERS_COLUMN: &str = "headers_column";
 pub(crate) const BODY_COLUMN: &str = "body_column";
 pub(crate) const CREATED_AT_COLUMN: &str = "created_at_column";
 
+/// What the names of SQLite's own tables begin with; no other may.
+const RESERVED: &str = "sqlite_";
+
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
 /// The table of a destination. A column that is `None` is switched off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -52,9 +60,14 @@ impl Table {
                 "a queue's name holds no NUL character",
             ));
         }
+        let table_name = name(TABLE, "messages")?
+            .ok_or_else(|| refused(destination, TABLE, "write the name of a table"))?;
+        if has_prefix(&table_name, RESERVED) {
+            let remedy = "names that begin with sqlite_ are SQLite's own tables; write another";
+            return Err(refused(destination, TABLE, remedy));
+        }
         let table = Self {
-            name: name(TABLE, "messages")?
-                .ok_or_else(|| refused(destination, TABLE, "write the name of a table"))?,
+            name: table_name,
             queue: queue.to_owned(),
             create,
             receipt: name(RECEIPT_COLUMN, "id")?,
@@ -198,6 +211,8 @@ pub(crate) mod tests {
     fn a_setting_that_cannot_be_used_is_refused_by_name() {
         for (settings, says) in [
             (&[("table", "")][..], "`table"),
+            (&[("table", "SQLite_master")], "`table"),
+            (&[("key_column", "body")], "`key_column`"),
             (&[("body_column", "")], "`body_column"),
             (&[("key_column", "a\0b")], "`key_column"),
             (&[("create_table", "maybe")], "`create_table"),

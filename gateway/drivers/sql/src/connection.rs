@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{Batch, Failure, Opened};
 use sluicegate_engine::{Connection, OpenRequest, Replies};
-use sluicegate_host::wit::types::Rows;
+use sluicegate_host::wit::types::{self, Rows};
 use sluicegate_host::{Adapter, Guest, Health, Settlement};
 
 use crate::bindings::Sql;
@@ -93,6 +93,36 @@ impl SqlConnection {
         }
     }
 
+    /// Whether a destination with these settings could ever be opened, as far as the adapter can tell
+    /// without the database.
+    ///
+    /// # Errors
+    ///
+    /// The adapter's refusal.
+    pub async fn examine(&mut self, request: &OpenRequest) -> Result<(), Failure> {
+        let destination = self
+            .guest
+            .destination(&request.destination, &request.settings)?;
+        match self.statements(&destination).await? {
+            Ok(_) => Ok(()),
+            Err(refusal) => self
+                .guest
+                .opened(&request.destination, Err(refusal))
+                .map(drop),
+        }
+    }
+
+    /// What the adapter wants to ask the database about a destination, or why it need not.
+    async fn statements(
+        &mut self,
+        destination: &types::Destination,
+    ) -> Result<Result<Vec<Statement>, types::Failure>, Failure> {
+        let mut call = self.guest.enter().await?;
+        let exports = call.bindings.sluicegate_adapter_sql_driver();
+        let statements = exports.call_open(&mut call.store, destination).await;
+        self.guest.leave("open", call, statements)
+    }
+
     /// Executes the statements of a destination's opening.
     async fn ask(&mut self, statements: Vec<Statement>) -> Vec<Answer> {
         self.database.close_if_moved().await;
@@ -138,14 +168,10 @@ impl Connection for SqlConnection {
         let destination = self
             .guest
             .destination(&request.destination, &request.settings)?;
-        let mut call = self.guest.enter().await?;
-        let exports = call.bindings.sluicegate_adapter_sql_driver();
-        let statements = exports.call_open(&mut call.store, &destination).await;
-        let statements = match self.guest.leave("open", call, statements)? {
+        let statements = match self.statements(&destination).await? {
             Ok(statements) => statements,
             Err(refusal) => return self.guest.opened(&request.destination, Err(refusal)),
         };
-
         let answers = self.ask(statements).await;
 
         let mut call = self.guest.enter().await?;

@@ -79,6 +79,7 @@ pub(crate) struct Connection {
     pub(crate) adapter: String,
     pub(crate) adapter_origin: Origin,
     pub(crate) window: Option<std::num::NonZeroU32>,
+    pub(crate) window_origin: Origin,
     /// Settings for the adapter, not yet checked.
     pub(crate) settings: Vec<Given>,
 }
@@ -337,10 +338,12 @@ fn connections(tree: &mut Table, problems: &mut Vec<Problem>) -> Vec<Connection>
         let Some(mut table) = table(&mut all, TABLE, &name, problems) else {
             continue;
         };
-        let adapter_origin = table
-            .entries
-            .get("adapter")
-            .map_or_else(|| origin.clone(), |node| node.origin.clone());
+        let [adapter_origin, window_origin] = ["adapter", "window"].map(|key| {
+            table
+                .entries
+                .get(key)
+                .map_or_else(|| origin.clone(), |node| node.origin.clone())
+        });
         let before = problems.len();
         let keys = ConnectionKeys::read(&mut table, &path, problems);
         let adapter = keys.adapter.filter(|adapter| !adapter.is_empty());
@@ -356,6 +359,7 @@ fn connections(tree: &mut Table, problems: &mut Vec<Problem>) -> Vec<Connection>
             adapter: adapter.unwrap_or_default(),
             adapter_origin,
             window: keys.window,
+            window_origin,
             settings: given::of(table),
             name,
             origin,
