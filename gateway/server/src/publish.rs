@@ -4,13 +4,14 @@
 //! Reading, publishing and showing go on at the same time, so a file may be larger than memory and a
 //! pipe may never end.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use sluicegate_client::{Client, Message, RowFailure, Scope, ScopeOptions, Verdicts};
+use sluicegate_client::{Client, Error, Message, RowFailure, Scope, ScopeOptions, Verdicts};
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
@@ -74,14 +75,16 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode, Failure> {
     // Its own thread, and not one that the runtime waits for: a terminal may never say another word.
     let reader = std::thread::spawn(move || read_lines(lines, &template, &chunks, &file));
 
+    let refused = Refused::default();
     let publishing = async {
-        let outcome = publish(&scope, &options.destination, &mut read).await;
+        let outcome = publish(&scope, &options.destination, &mut read, &refused).await;
         scope.finish();
         outcome
     };
-    let showing = show(&scope, options.receipts);
+    let showing = show(&scope, options.receipts, &refused);
     let (published, counts) = tokio::join!(publishing, showing);
-    let counts = counts?;
+    let mut counts = counts?;
+    counts.failed += refused.count();
     let summary = format!(
         "{} {} to {}: {} confirmed, {} failed, {} unknown\n",
         counts.total(),
@@ -95,7 +98,10 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode, Failure> {
         counts.failed,
         counts.unknown,
     );
-    print::out(&summary)?;
+    // Of nothing there is nothing to be told but why.
+    if counts.total() > 0 {
+        print::out(&summary)?;
+    }
     // The stream's loss is the cause of what follows from it.
     published?;
     drop(read);
@@ -131,7 +137,15 @@ fn open(file: &Path) -> anyhow::Result<Input> {
     let input: Box<dyn Read + Send> = if file == Path::new("-") {
         Box::new(std::io::stdin())
     } else {
-        Box::new(File::open(file).with_context(|| format!("{} cannot be read", file.display()))?)
+        let cannot = || format!("{} cannot be read", file.display());
+        let open = File::open(file).with_context(cannot)?;
+        let is_directory = open.metadata().with_context(cannot)?.is_dir();
+        anyhow::ensure!(
+            !is_directory,
+            "{}: it is a directory; name a file in it",
+            cannot()
+        );
+        Box::new(open)
     };
     Ok(BufReader::with_capacity(CHUNK_BYTES, input))
 }
@@ -193,13 +207,70 @@ fn read_lines(
     }
 }
 
+/// Lines that are no rows of the scope, since no frame can carry them: counted from 0, ascending. What is
+/// noted here was noted before any later line was published.
+#[derive(Debug, Default)]
+struct Refused(RefCell<Vec<u64>>);
+
+impl Refused {
+    /// The line of a row.
+    fn line(&self, row: u64) -> u64 {
+        let mut line = row;
+        for refused in self.0.borrow().iter() {
+            if *refused <= line {
+                line += 1;
+            }
+        }
+        line
+    }
+
+    fn note(&self, line: u64) {
+        self.0.borrow_mut().push(line);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.borrow().len() as u64
+    }
+}
+
 async fn publish(
     scope: &Scope,
     destination: &str,
     chunks: &mut mpsc::Receiver<Vec<Message>>,
+    refused: &Refused,
 ) -> anyhow::Result<()> {
+    let mut line = 0;
     while let Some(chunk) = chunks.recv().await {
-        scope.publish_many(destination, &chunk).await?;
+        let mut rest = &chunk[..];
+        while !rest.is_empty() {
+            // What is too large fails alone: those before it are published without it, then those after.
+            let (good, bad) = match scope.publish_many(destination, rest).await {
+                Ok(_) => (rest.len(), None),
+                Err(Error::TooLarge {
+                    index,
+                    bytes,
+                    limit,
+                    ..
+                }) => {
+                    let good = rest.get(..index).unwrap_or_default();
+                    scope.publish_many(destination, good).await?;
+                    (index, Some((bytes, limit)))
+                }
+                Err(error) => return Err(error.into()),
+            };
+            line += good as u64;
+            rest = rest.get(good..).unwrap_or_default();
+            if let Some((bytes, limit)) = bad {
+                refused.note(line);
+                line += 1;
+                rest = rest.get(1..).unwrap_or_default();
+                print::out(&format!(
+                    "line {line}: failed TOO_LARGE: it takes {bytes} bytes, and a frame to this gateway carries \
+                     {limit}: publish less in one line, or raise limits.frame_bytes in the gateway's \
+                     configuration\n"
+                ))?;
+            }
+        }
     }
     Ok(())
 }
@@ -217,30 +288,36 @@ impl Counts {
     }
 }
 
-async fn show(scope: &Scope, receipts: bool) -> anyhow::Result<Counts> {
+async fn show(scope: &Scope, receipts: bool, refused: &Refused) -> anyhow::Result<Counts> {
     let mut counts = Counts::default();
     while let Some(verdicts) = scope.next_verdicts().await {
         let (failed, unknown) = (verdicts.failed.len() as u64, verdicts.unknown.len() as u64);
         counts.failed += failed;
         counts.unknown += unknown;
         counts.confirmed += verdicts.rows() - failed - unknown;
-        print::out(&text(&verdicts, receipts))?;
+        print::out(&text(&verdicts, receipts, refused))?;
     }
     Ok(counts)
 }
 
 /// Lines count from 1, as editors do.
-fn text(verdicts: &Verdicts, receipts: bool) -> String {
+fn text(verdicts: &Verdicts, receipts: bool, refused: &Refused) -> String {
     let mut text = String::new();
     if receipts {
         for (row, receipt) in &verdicts.receipts {
             let receipt = String::from_utf8_lossy(receipt);
-            text.push_str(&format!("line {}: confirmed {receipt}\n", row + 1));
+            text.push_str(&format!(
+                "line {}: confirmed {receipt}\n",
+                refused.line(*row) + 1
+            ));
         }
     }
     for (word, failures) in [("failed", &verdicts.failed), ("unknown", &verdicts.unknown)] {
         for RowFailure { row, failure } in failures {
-            text.push_str(&format!("line {}: {word} {failure}\n", row + 1));
+            text.push_str(&format!(
+                "line {}: {word} {failure}\n",
+                refused.line(*row) + 1
+            ));
         }
     }
     text

@@ -84,6 +84,45 @@ fn a_line_that_fails_is_named_with_its_reason_and_its_neighbours_are_stored() {
 }
 
 #[test]
+fn a_line_that_no_frame_can_carry_fails_alone() {
+    let place = Place::new();
+    place.write("sluicegate.toml", "[limits]\nframe_bytes = 1024\n");
+    let gateway = place.serve(&[ANY_PORT]);
+    let large = "x".repeat(2_000);
+    let ran = place.run_with_input(
+        &["publish", "q", "--address", &gateway.address, "--receipts"],
+        format!("a\n{large}\n{large}\nb\n").as_bytes(),
+    );
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for line in ["line 2", "line 3"] {
+        assert!(
+            ran.stdout.contains(&format!("{line}: failed TOO_LARGE: ")),
+            "{ran:?}"
+        );
+    }
+    assert!(ran.stdout.contains("line 1: confirmed 1\n"), "{ran:?}");
+    assert!(ran.stdout.contains("line 4: confirmed 2\n"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .ends_with("4 messages to q: 2 confirmed, 2 failed, 0 unknown\n"),
+        "{ran:?}"
+    );
+    assert_eq!(place.rows("sluicegate.db", ALL).len(), 2);
+}
+
+#[test]
+fn an_input_that_cannot_be_read_is_said_and_nothing_is_counted() {
+    let place = Place::new();
+    let gateway = place.serve(&[ANY_PORT]);
+    for (input, says) in [(".", "directory"), ("no-such-file", "no-such-file")] {
+        let ran = place.run(&["publish", "q", input, "--address", &gateway.address]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.stdout, "", "{ran:?}");
+        assert!(ran.stderr.contains(says), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_key_and_headers_reach_the_store() {
     let place = Place::new();
     let gateway = place.serve(&[ANY_PORT]);
