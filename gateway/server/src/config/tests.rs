@@ -58,7 +58,7 @@ fn an_unknown_key_is_named_with_its_line_and_its_neighbour() {
 fn a_destination_given_twice_is_refused() {
     refused(
         "[connections.m]\nadapter = \"sql\"\n[destinations.a]\n[destinations.a]\n",
-        "f.toml:4: a: it is given twice; keep one of the two, or give them different names",
+        "f.toml:4: destinations.a: it is given twice; keep one of the two, or give them different names",
     );
     refused(
         "[connections.m]\nadapter = \"sql\"\n[destinations.\"a.*\"]\n[destinations.\"a.**\"]\n",

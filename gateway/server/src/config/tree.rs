@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -135,12 +136,34 @@ impl Lines<'_> {
         }
     }
 
+    /// A key with the tables that it is in, of which the parser names only the last part.
+    fn whole_key(&self, span: Range<usize>) -> String {
+        let last = self.text.get(span.clone()).unwrap_or("a key").trim();
+        let before = self.text.get(..span.end).unwrap_or_default();
+        let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
+        if let Some(header) = line.trim_start().strip_prefix('[') {
+            return header.trim_start_matches('[').trim().to_owned();
+        }
+        // Within an inline table: the line has other keys too.
+        if line.contains('=') {
+            return last.to_owned();
+        }
+        let header = above
+            .lines()
+            .rev()
+            .find_map(|line| line.trim_start().strip_prefix('[')?.split_once(']'));
+        match header {
+            Some((header, _)) => format!("{header}.{}", line.trim()),
+            None => line.trim().to_owned(),
+        }
+    }
+
     fn problem(&self, error: &toml::de::Error) -> Problem {
         let span = error.span().unwrap_or(0..0);
         let origin = self.origin(span.start);
         let message = error.message().trim().replace('\n', ", ");
         if message.starts_with("duplicate key") {
-            let key = self.text.get(span).unwrap_or("a key").trim();
+            let key = self.whole_key(span);
             return Problem::new(
                 &origin,
                 key,
@@ -186,11 +209,20 @@ mod tests {
 
     #[test]
     fn a_key_given_twice_is_named_with_the_line_of_the_second() {
-        let problem = parse("[destinations.a]\nx = 1\n[destinations.a]\nx = 2\n").unwrap_err();
-        assert_eq!(
-            problem.to_string(),
-            "f.toml:3: a: it is given twice; keep one of the two, or give them different names"
-        );
+        for (text, key) in [
+            (
+                "[destinations.a]\nx = 1\n[destinations.a]\nx = 2\n",
+                "f.toml:3: destinations.a: ",
+            ),
+            ("[d.\"a*\"]\n  [d.\"a*\"] # again\n", "f.toml:2: d.\"a*\": "),
+            ("[d.a]\nx = 1\nx = 2\n", "f.toml:3: d.a.x: "),
+            ("x = 1\nx = 2\n", "f.toml:2: x: "),
+            ("x = { a = 1, a = 2 }\n", "f.toml:1: a: "),
+        ] {
+            let problem = parse(text).unwrap_err().to_string();
+            let rest = "it is given twice; keep one of the two, or give them different names";
+            assert_eq!(problem, format!("{key}{rest}"));
+        }
     }
 
     #[test]
