@@ -2,6 +2,11 @@
 
 use bytes::Bytes;
 
+use crate::Failure;
+
+/// What an allocator keeps beside each small allocation, and what it rounds up by, generously.
+const ALLOCATION_BYTES: usize = 32;
+
 /// What an application publishes.
 ///
 /// `body` and `key` are slices of the frame that carried them: cloning one copies no bytes, and
@@ -73,9 +78,40 @@ pub struct Extra {
     pub delay_ms: Option<u64>,
     /// Counts from acceptance.
     pub ttl_ms: Option<u64>,
+    /// Why the message can go nowhere, found while it was decoded: its row fails with it. What was
+    /// wrong with it is not kept.
+    pub refused: Option<Box<Failure>>,
 }
 
 impl Extra {
+    /// The memory that it takes, beside the frame that it came in: a header of two bytes on the wire
+    /// is some fifty here, so that the frame's size says little.
+    pub fn memory(&self) -> usize {
+        let allocated = |bytes: usize| {
+            if bytes == 0 {
+                0
+            } else {
+                bytes + ALLOCATION_BYTES
+            }
+        };
+        let texts = |header: &Header| {
+            allocated(header.name.capacity())
+                + match &header.value {
+                    HeaderValue::String(text) => allocated(text.capacity()),
+                    // Bytes are slices of the frame.
+                    _ => 0,
+                }
+        };
+        allocated(size_of::<Self>())
+            + allocated(self.headers.capacity() * size_of::<Header>())
+            + self.headers.iter().map(texts).sum::<usize>()
+            + self.id.as_ref().map_or(0, |id| allocated(id.capacity()))
+            + self
+                .refused
+                .as_ref()
+                .map_or(0, |why| allocated(size_of::<Failure>() + why.bytes()))
+    }
+
     fn bytes(&self) -> usize {
         self.headers.iter().map(Header::bytes).sum::<usize>()
             + self.id.as_ref().map_or(0, String::len)

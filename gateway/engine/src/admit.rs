@@ -72,6 +72,13 @@ impl Terms {
                 format!("row {row} for {destination:?}: {what}; {remedy}"),
             ))
         };
+        let extra = message.extra.as_deref();
+        if let Some(why) = extra.and_then(|extra| extra.refused.as_deref()) {
+            return Some(Failure {
+                reason: format!("row {row} for {destination:?}: {}", why.reason),
+                ..why.clone()
+            });
+        }
         let can = self.can();
         let body_bytes = message.body_bytes();
         if body_bytes > self.body_bytes {
@@ -95,7 +102,7 @@ impl Terms {
                 "leave the key out, or use a destination that orders by key",
             );
         }
-        let extra = message.extra.as_deref()?;
+        let extra = extra?;
         if !extra.headers.is_empty() && !can.headers {
             return invalid(
                 "the destination cannot carry headers",

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Batch, Failure};
+use sluicegate_core::{Batch, Failure, Message};
 
 use crate::ledger::Counts;
 
@@ -15,6 +15,8 @@ pub(crate) struct Effects {
     pub(crate) wakes: Vec<Wake>,
     /// Batches nobody needs any more.
     pub(crate) batches: Vec<Arc<Batch>>,
+    /// Messages that were rejected as they came.
+    pub(crate) messages: Vec<Vec<Message>>,
     pub(crate) notices: Vec<Notice>,
 }
 

@@ -131,6 +131,12 @@ impl Engine {
         }
     }
 
+    /// Settles everything at once: rows that wait fail, rows that were handed over are unknown, open
+    /// scopes are closed, and what is published from now on fails. For the end of a drain's time.
+    pub fn give_up(&self) {
+        self.shared.with(|state, now| state.give_up(now));
+    }
+
     /// Counters since the start, and gauges of now.
     pub fn stats(&self) -> Stats {
         self.shared.with(|state, _| state.stats())
@@ -141,7 +147,8 @@ impl Engine {
         self.limits
     }
 
-    /// Configured routes, and destinations opened so far (for Welcome, check, Stats).
+    /// The configured destinations and patterns: what every client may know. A name that a pattern
+    /// matched is its client's own business.
     pub fn destinations(&self) -> Vec<DestinationInfo> {
         self.shared.with(|state, _| state.destinations())
     }

@@ -75,6 +75,8 @@ pub(crate) struct Ledger {
     pub(crate) held_bytes: u64,
     memory_waiters: Vec<usize>,
     pub(crate) draining: Option<Time>,
+    /// Whether everything was settled at once, and nothing is taken any more.
+    pub(crate) gave_up: bool,
     next_stream: u64,
     /// Lanes that may go on because nothing of a scope is in flight any more.
     pub(crate) unblocked: Vec<usize>,
@@ -97,6 +99,7 @@ impl Ledger {
             held_bytes: 0,
             memory_waiters: Vec::new(),
             draining: None,
+            gave_up: false,
             next_stream: 0,
             unblocked: Vec::new(),
         }
@@ -279,13 +282,14 @@ impl Ledger {
 // === entering and crossing out ===
 
 impl Ledger {
-    /// Enters rows of a scope, bound for a lane. Returns their numbers and their frame's.
+    /// Enters rows of a scope, bound for a lane: `bytes` of credit, and `extra` memory. Returns their numbers and their frame's.
     pub(crate) fn accept(
         &mut self,
         scope_key: usize,
         lane: usize,
         count: u64,
         bytes: u64,
+        extra: u64,
     ) -> Option<(Range<u64>, u32)> {
         let scope = self.scopes.get_mut(scope_key)?;
         let stream = self.streams.get_mut(scope.stream)?;
@@ -305,7 +309,7 @@ impl Ledger {
         stream.messages += count;
         stream.bytes += bytes;
         stream.weigh(share, &self.limits);
-        let held = bytes + count * ROW_BYTES;
+        let held = bytes + extra + count * ROW_BYTES;
         let frame = self.frames.insert(Frame {
             share: share_key,
             bytes,

@@ -14,6 +14,7 @@ use crate::admit::clipped;
 use crate::effects::Effects;
 use crate::flight::Flight;
 use crate::flow::{Chunk, FlowKey};
+use crate::give_up::not_sent;
 use crate::lane::{Door, Lane};
 use crate::ledger::{Ledger, Taken};
 use crate::pattern;
@@ -21,12 +22,16 @@ use crate::rng::Rng;
 use crate::scope::Phase;
 use crate::window::{FixedWindow, WindowPolicy};
 use crate::{
-    Config, ConfigError, DestinationInfo, Event, ProtocolFault, Route, ScopeOptions, Stats,
+    Config, ConfigError, DestinationInfo, Event, Memory, ProtocolFault, Route, ScopeOptions, Stats,
 };
 
 /// Destinations with a lane at once. A pattern lets clients make up names; each costs about a
 /// kilobyte here and an entry in its connection.
 const LANES_MAX: usize = 10_000;
+
+/// Length of a destination's name at most. Longer than any broker's own names (SQS: 80, AMQP: 255,
+/// Kafka: 249), and short enough that names which clients make up take little memory.
+const NAME_BYTES_MAX: usize = 1_024;
 
 /// Why an unknown destination was used is mostly a typing error: this many names help.
 const NAMES_SHOWN: usize = 8;
@@ -181,11 +186,13 @@ impl State {
         scope: u64,
         destination: &str,
         messages: Vec<Message>,
-        frame_bytes: usize,
+        memory: impl Into<Memory>,
         now: Time,
     ) -> Result<(), ProtocolFault> {
+        let memory = memory.into();
         let scope_key = self.ledger.open_scope_key(stream, scope)?;
-        let bytes = u64::try_from(frame_bytes).unwrap_or(u64::MAX);
+        let bytes = u64::try_from(memory.frame).unwrap_or(u64::MAX);
+        let extra = u64::try_from(memory.extra).unwrap_or(u64::MAX);
         let count = u64::try_from(messages.len()).unwrap_or(u64::MAX);
         if count == 0 {
             self.ledger.give_back(stream, bytes);
@@ -195,6 +202,7 @@ impl State {
             Ok(lane) => lane,
             Err(failure) => {
                 self.ledger.reject(scope_key, count, bytes, &failure, now);
+                self.ledger.effects.messages.push(messages);
                 return Ok(());
             }
         };
@@ -206,9 +214,11 @@ impl State {
         {
             let why = why.clone();
             self.ledger.reject(scope_key, count, bytes, &why, now);
+            self.ledger.effects.messages.push(messages);
             return Ok(());
         }
-        let Some((rows, frame)) = self.ledger.accept(scope_key, lane_key, count, bytes) else {
+        let Some((rows, frame)) = self.ledger.accept(scope_key, lane_key, count, bytes, extra)
+        else {
             return Ok(());
         };
         let keyed = lane.ordered() && messages.iter().any(|message| message.key.is_some());
@@ -323,8 +333,21 @@ impl State {
 impl State {
     /// The lane of a destination; made by its first message.
     pub(crate) fn lane_for(&mut self, destination: &str, now: Time) -> Result<usize, Failure> {
+        if self.ledger.gave_up {
+            return Err(not_sent());
+        }
         if let Some(lane) = self.by_name.get(destination) {
             return Ok(*lane);
+        }
+        if destination.len() > NAME_BYTES_MAX {
+            return Err(Failure::fatal(
+                FailureClass::Invalid,
+                format!(
+                    "the destination {:?}… is a name of {} bytes, and the limit is {NAME_BYTES_MAX}: use a shorter one",
+                    clipped(destination),
+                    destination.len()
+                ),
+            ));
         }
         if destination.is_empty() {
             return Err(Failure::fatal(
@@ -425,21 +448,7 @@ impl State {
                 refusal,
             }
         });
-        let exact = |name: &str| self.routes.iter().any(|r| r.route.pattern == name);
-        let made = self.lanes.iter().filter(|(_, lane)| !exact(&lane.name));
-        let made = made.map(|(_, lane)| DestinationInfo {
-            name: lane.name.to_string(),
-            connection: connection(lane.connection),
-            opened: match &lane.door {
-                Door::Open(terms) => Some(Opened::clone(&terms.opened)),
-                _ => None,
-            },
-            refusal: match &lane.door {
-                Door::Backoff { why, .. } | Door::Refused { why, .. } => Some(why.clone()),
-                _ => None,
-            },
-        });
-        configured.chain(made).collect()
+        configured.collect()
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -8,6 +8,22 @@ use crate::ledger::Taken;
 use crate::shared::Signals;
 use crate::{Engine, Event, ProtocolFault, ScopeOptions};
 
+/// What messages that came together take in memory, beside their rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// The frame that their bodies are slices of: what the stream's credit is charged.
+    pub frame: usize,
+    /// What was allocated for ids and headers (`Extra::memory`): charged to the gateway's memory, and
+    /// not to credit, since a client cannot know it.
+    pub extra: usize,
+}
+
+impl From<usize> for Memory {
+    fn from(frame: usize) -> Self {
+        Self { frame, extra: 0 }
+    }
+}
+
 /// One client's stream: its scopes, its credit, its results.
 ///
 /// One task reads the client's frames (`ready`, then `publish` and its like), another takes `events`;
@@ -51,7 +67,8 @@ impl Stream {
             .with(|state, _| state.open_scope(self.key, id, options))
     }
 
-    /// Accepts messages as the scope's next rows. `frame_bytes` is the memory that they keep alive.
+    /// Accepts messages as the scope's next rows. `memory` is what they keep alive; a number is that of
+    /// their frame.
     /// Never waits: ask `ready` before reading the next frame.
     ///
     /// # Errors
@@ -62,11 +79,12 @@ impl Stream {
         scope: u64,
         destination: &str,
         messages: Vec<Message>,
-        frame_bytes: usize,
+        memory: impl Into<Memory>,
     ) -> Result<(), ProtocolFault> {
-        self.engine.shared.with(|state, now| {
-            state.publish(self.key, scope, destination, messages, frame_bytes, now)
-        })
+        let memory = memory.into();
+        self.engine
+            .shared
+            .with(|state, now| state.publish(self.key, scope, destination, messages, memory, now))
     }
 
     /// Answered by `Event::Flushed` when each row published to the scope before it has its verdict.

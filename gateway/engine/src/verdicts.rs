@@ -247,7 +247,7 @@ impl State {
     }
 
     /// A row came back without being confirmed.
-    fn come_back(&mut self, flight_key: usize, place: u32, cause: Cause, now: Time) {
+    pub(crate) fn come_back(&mut self, flight_key: usize, place: u32, cause: Cause, now: Time) {
         let flight = self.flights.get(flight_key);
         let Some(row) = flight.and_then(|flight| flight.row(place)).cloned() else {
             return;
@@ -312,7 +312,12 @@ impl State {
         let attempts = row.attempts.saturating_add(1);
         let scope = self.ledger.scope(row.origin.scope);
         let wanted = scope.is_some_and(|scope| scope.phase != Phase::Aborted);
-        if !resendable || !safe || !wanted || attempts >= lane.policy.attempts {
+        if !resendable
+            || !safe
+            || !wanted
+            || self.ledger.gave_up
+            || attempts >= lane.policy.attempts
+        {
             return verdict;
         }
         let due = now.saturating_add(backoff(lane.policy.backoff, attempts, jitter));
@@ -437,7 +442,7 @@ impl State {
     }
 
     /// What every report ends with.
-    fn after(&mut self, flight_key: usize, now: Time) {
+    pub(crate) fn after(&mut self, flight_key: usize, now: Time) {
         let Some(lane_key) = self.flights.get(flight_key).map(|flight| flight.lane) else {
             return;
         };

@@ -52,6 +52,35 @@ async fn an_unknown_destination_fails_its_rows_and_names_those_that_exist() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_destination_with_an_endless_name_is_refused_and_the_name_is_not_kept() {
+    let (engine, _asked) = standard();
+    let stream = engine.open_stream().unwrap();
+    scope(&stream);
+    let name = format!("orders.{}", "x".repeat(1_000_000));
+    stream.publish(1, &name, messages(["a"]), 1).unwrap();
+    let results = results(&stream).await;
+    let why = &results.failed[0].1;
+    assert_eq!(why.class, FailureClass::Invalid);
+    assert!(why.reason.contains("1000007 bytes"), "{}", why.reason);
+    assert!(why.reason.len() < 500, "{}", why.reason.len());
+    assert_eq!(engine.stats().lanes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_a_pattern_matched_is_not_told_to_others() {
+    let (engine, mut asked) = standard();
+    let stream = engine.open_stream().unwrap();
+    scope(&stream);
+    let rows = messages(["a"]);
+    stream.publish(1, "orders.of-somebody", rows, 1).unwrap();
+    asked.recv().await.unwrap().confirm();
+    assert_eq!(engine.stats().lanes, 1);
+    let known = engine.destinations();
+    assert!(known.iter().any(|d| d.name == "orders.*"));
+    assert!(known.iter().all(|d| d.name != "orders.of-somebody"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_row_that_its_destination_cannot_take_harms_no_other() {
     let mut found = opened();
     found.limits.body_bytes = 3;

@@ -5,8 +5,8 @@ mod support;
 use std::time::Duration;
 
 use futures_poll::is_ready;
-use sluicegate_core::{Failure, FailureClass, Message};
-use sluicegate_engine::{ClientLimits, Event, ProtocolFault, ScopeOptions};
+use sluicegate_core::{Extra, Failure, FailureClass, Message};
+use sluicegate_engine::{ClientLimits, Event, Memory, ProtocolFault, ScopeOptions};
 use support::*;
 
 mod futures_poll {
@@ -85,6 +85,60 @@ async fn the_memory_of_all_streams_is_bounded_and_its_release_wakes_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn headers_are_charged_to_the_memory_of_all_and_not_to_credit() {
+    let tight = ClientLimits {
+        total_bytes: 100_000,
+        ..limits()
+    };
+    let (engine, mut asked) = engine(config(policy(), 1, tight));
+    let stream = engine.open_stream().unwrap();
+    stream.open_scope(1, ScopeOptions::default()).unwrap();
+    let memory = Memory {
+        frame: 70,
+        extra: 100_000,
+    };
+    stream.publish(1, "orders", many(1), memory).unwrap();
+    assert!(engine.stats().held_bytes > 100_000);
+    assert!(!is_ready(stream.ready()));
+    asked.recv().await.unwrap().confirm();
+    stream.ready().await;
+    assert_eq!(engine.stats().held_bytes, 0);
+    let mut events = Vec::new();
+    stream.events(&mut events, 1 << 16).await;
+    assert_eq!(
+        events.last(),
+        Some(&Event::Credit {
+            messages: 1,
+            bytes: 70
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_refused_while_it_was_decoded_fails_and_its_neighbours_go_on() {
+    let (engine, mut asked) = standard();
+    let stream = engine.open_stream().unwrap();
+    stream.open_scope(1, ScopeOptions::default()).unwrap();
+    let refused = Message {
+        extra: Some(Box::new(Extra {
+            refused: Some(Box::new(Failure::fatal(FailureClass::TooLarge, "too much"))),
+            ..Extra::default()
+        })),
+        ..Message::default()
+    };
+    let batch = vec![Message::new("a"), refused, Message::new("b")];
+    stream.publish(1, "orders", batch, 1).unwrap();
+    let batch = asked.recv().await.unwrap();
+    assert_eq!(batch.bodies(), ["a", "b"]);
+    batch.confirm();
+    let results = results(&stream).await;
+    assert_eq!(results.failed.len(), 1);
+    let (row, why) = &results.failed[0];
+    assert_eq!((*row, why.class), (1, FailureClass::TooLarge));
+    assert_eq!(why.reason, "row 1 for \"orders\": too much");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_frame_is_charged_until_the_last_of_its_rows_is_settled() {
     let (engine, mut asked) = standard();
     let stream = engine.open_stream().unwrap();
@@ -152,6 +206,48 @@ async fn a_gateway_that_drains_takes_nothing_new_and_settles_what_it_has() {
     assert!(!is_ready(engine.drained()));
     let confirming = async { batch.confirm() };
     tokio::join!(engine.drained(), confirming);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_gives_up_settles_everything_and_takes_nothing_more() {
+    let (engine, mut asked) = standard();
+    let stream = engine.open_stream().unwrap();
+    stream.open_scope(1, ScopeOptions::default()).unwrap();
+    // One batch is handed over, a failed row waits for its next attempt, others wait for the window.
+    stream.publish(1, "orders", many(2), 1).unwrap();
+    let batch = asked.recv().await.unwrap();
+    batch.replies.sent();
+    stream.publish(1, "orders", many(3), 1).unwrap();
+    let failed = Failure::retryable(FailureClass::Throttled, "later");
+    batch.replies.failed(0..1, failed);
+    engine.drain(Duration::from_secs(5));
+    engine.give_up();
+    engine.drained().await;
+    stream.publish(1, "orders", many(1), 1).unwrap_err();
+
+    stream.finish();
+    let events = all(&stream).await;
+    let results = events.iter().filter_map(|event| match event {
+        Event::Results(results) => Some(results),
+        _ => None,
+    });
+    let (mut not_sent, mut unknown) = (Vec::new(), Vec::new());
+    for results in results {
+        not_sent.extend(results.failed.iter().map(|(row, why)| {
+            assert!(why.retryable && why.class == FailureClass::Unavailable);
+            *row
+        }));
+        unknown.extend(results.unknown.iter().map(|(row, _)| *row));
+    }
+    not_sent.sort_unstable();
+    assert_eq!((not_sent, unknown), (vec![0, 2, 3, 4], vec![1]));
+    assert_eq!(events.last(), Some(&done(1, 0, 4, 1)));
+
+    // What the connection says afterwards changes nothing.
+    batch.confirm();
+    let stats = engine.stats();
+    assert_eq!((stats.confirmed, stats.failed, stats.unknown), (0, 4, 1));
+    assert_eq!((stats.held_bytes, stats.in_flight_messages), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -259,6 +259,7 @@ mod tests {
                 id: Some("id-1".into()),
                 delay_ms: Some(5),
                 ttl_ms: Some(6),
+                ..Extra::default()
             })),
         };
         batch(vec![

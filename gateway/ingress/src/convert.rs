@@ -20,6 +20,7 @@ pub(crate) fn message(message: v1::Message) -> Message {
         id: message.id,
         delay_ms: message.delay_ms,
         ttl_ms: message.ttl_ms,
+        refused: None,
     };
     Message {
         body: message.body,

@@ -9,12 +9,13 @@
 //!   lose the messages of the others without a word;
 //! - a group (protobuf's long-deprecated wire types 3 and 4) outside a message is refused, not skipped.
 //!
-//! The number of messages is bounded while decoding, not after: a message may be two bytes on the
-//! wire.
+//! What a frame takes in memory is bounded while decoding, not after: a message may be two bytes on
+//! the wire, and so may a header. A frame of too many messages is refused; a message of too many
+//! headers becomes a row that fails ([`Extra::refused`]), and its headers are never decoded.
 
 use bytes::Bytes;
 use prost::Message as _;
-use sluicegate_core::Message;
+use sluicegate_core::{Extra, Failure, FailureClass, Header, Message};
 use sluicegate_proto::v1;
 
 use crate::convert;
@@ -24,6 +25,15 @@ use crate::fault::Fault;
 /// a short first message cannot reserve room for a frame full of its like.
 const FIRST_MESSAGES: usize = 4_096;
 
+/// Headers of one message, at most. Brokers and their clients carry tens; Kafka, the most generous,
+/// has no number, and its default limit of a message's bytes ends near here.
+pub(crate) const MESSAGE_HEADERS: usize = 1_000;
+
+/// What ids and headers of one frame may take in memory beside the frame: four times the largest
+/// frame of the default limit. Headers with real names and values take about twice their size, so
+/// that only a frame of nearly nothing but empty headers reaches it.
+pub(crate) const FRAME_EXTRA_BYTES: usize = 16 * 1024 * 1024;
+
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
@@ -32,6 +42,8 @@ const FIXED32: u64 = 5;
 /// Keys of one byte: `field << 3 | LENGTH`.
 const BODY_KEY: u8 = 1 << 3 | 2;
 const KEY_KEY: u8 = 2 << 3 | 2;
+
+const HEADERS_FIELD: u64 = 3;
 
 /// What a client wrote.
 #[derive(Debug, PartialEq)]
@@ -62,7 +74,23 @@ impl ClientFrame<'_> {
 pub(crate) struct Messages<'a> {
     pub(crate) scope: u64,
     pub(crate) destination: &'a str,
+    pub(crate) list: List,
+}
+
+/// The request of a unary publish.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Request<'a> {
+    pub(crate) destination: &'a str,
+    pub(crate) list: List,
+    pub(crate) options: Option<v1::ScopeOptions>,
+}
+
+/// Messages of one frame.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct List {
     pub(crate) messages: Vec<Message>,
+    /// What they take in memory beside the frame and their own rows.
+    pub(crate) extra_bytes: usize,
 }
 
 /// Decodes one frame that holds at most `limit` messages.
@@ -99,32 +127,16 @@ fn generated<T: prost::Message + Default>(content: &[u8]) -> Result<T, Fault> {
 }
 
 fn messages<'a>(frame: &Bytes, content: &'a [u8], limit: u32) -> Result<Messages<'a>, Fault> {
-    let limit_messages = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut decoded = Messages::default();
     let mut rest = content;
     while !rest.is_empty() {
         match field(&mut rest)? {
             (3, LENGTH) => {
                 let encoded = length_delimited(&mut rest)?;
-                if decoded.messages.is_empty() {
-                    // Messages of a frame are alike: the first tells how many there will be. Exactly so
-                    // many: a frame of one message must not hold room for four.
-                    let alike = rest.len() / (encoded.len() + 2) + 1;
-                    decoded.messages = Vec::with_capacity(alike.min(FIRST_MESSAGES));
-                }
-                if decoded.messages.len() == limit_messages {
-                    return Err(Fault::TooManyMessages {
-                        messages: limit_messages + 1 + remaining_messages(rest),
-                        limit,
-                    });
-                }
-                decoded.messages.push(message(frame, encoded)?);
+                decoded.list.push(frame, encoded, rest, 3, limit)?;
             }
             (1, VARINT) => decoded.scope = varint(&mut rest)?,
-            (2, LENGTH) => {
-                decoded.destination = std::str::from_utf8(length_delimited(&mut rest)?)
-                    .map_err(|_| malformed("the destination is not UTF-8"))?;
-            }
+            (2, LENGTH) => decoded.destination = destination(&mut rest)?,
             (number @ 1..=3, _) => {
                 return Err(malformed(format!(
                     "field {number} of Messages has a wrong type"
@@ -136,20 +148,95 @@ fn messages<'a>(frame: &Bytes, content: &'a [u8], limit: u32) -> Result<Messages
     Ok(decoded)
 }
 
-/// How many messages follow, for the sentence that refuses them.
-fn remaining_messages(mut rest: &[u8]) -> usize {
-    let mut count = 0;
-    while let Ok((number, wire_type)) = field(&mut rest) {
-        if skip(&mut rest, wire_type).is_err() {
-            break;
-        }
-        count += usize::from(number == 3);
-    }
-    count
+/// Decodes the request of a unary publish, of at most `limit` messages, as frames are.
+pub(crate) fn publish_request(frame: &Bytes, limit: u32) -> Result<Request<'_>, Fault> {
+    request(frame, limit).map_err(|fault| match fault {
+        // What is shared with frames of a stream speaks of those.
+        Fault::Malformed { reason, .. } => Fault::Malformed {
+            expected: "PublishRequest",
+            reason,
+        },
+        other => other,
+    })
 }
 
-/// One message: a body, and perhaps a key, by hand; one that has more by prost.
-fn message(frame: &Bytes, encoded: &[u8]) -> Result<Message, Fault> {
+fn request(frame: &Bytes, limit: u32) -> Result<Request<'_>, Fault> {
+    let mut decoded = Request::default();
+    let mut rest: &[u8] = frame;
+    while !rest.is_empty() {
+        match field(&mut rest)? {
+            (2, LENGTH) => {
+                let encoded = length_delimited(&mut rest)?;
+                decoded.list.push(frame, encoded, rest, 2, limit)?;
+            }
+            (1, LENGTH) => decoded.destination = destination(&mut rest)?,
+            (3, LENGTH) => decoded.options = Some(generated(length_delimited(&mut rest)?)?),
+            (number @ 1..=3, _) => {
+                return Err(malformed(format!(
+                    "field {number} of PublishRequest has a wrong type"
+                )));
+            }
+            (_, wire_type) => skip(&mut rest, wire_type)?,
+        }
+    }
+    Ok(decoded)
+}
+
+fn destination<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Fault> {
+    std::str::from_utf8(length_delimited(rest)?)
+        .map_err(|_| malformed("the destination is not UTF-8"))
+}
+
+impl List {
+    /// Decodes one more message; `rest` follows it, in which `number` is the field of messages.
+    #[inline]
+    fn push(
+        &mut self,
+        frame: &Bytes,
+        encoded: &[u8],
+        rest: &[u8],
+        number: u64,
+        limit: u32,
+    ) -> Result<(), Fault> {
+        if self.messages.is_empty() {
+            // Messages of a frame are alike: the first tells how many there will be. Exactly so
+            // many: a frame of one message must not hold room for four.
+            let alike = rest.len() / (encoded.len() + 2) + 1;
+            self.messages = Vec::with_capacity(alike.min(FIRST_MESSAGES));
+        }
+        let limit_messages = usize::try_from(limit).unwrap_or(usize::MAX);
+        if self.messages.len() == limit_messages {
+            return Err(Fault::TooManyMessages {
+                messages: limit_messages + 1 + remaining_messages(rest, number),
+                limit,
+            });
+        }
+        let message = message(frame, encoded, &mut self.extra_bytes)?;
+        self.messages.push(message);
+        Ok(())
+    }
+}
+
+/// How many messages follow, for the sentence that refuses them.
+fn remaining_messages(mut rest: &[u8], number: u64) -> usize {
+    count_fields(&mut rest, number).unwrap_or_else(|(so_far, _)| so_far)
+}
+
+/// How often a field is there; with an error, how often before it.
+fn count_fields(rest: &mut &[u8], number: u64) -> Result<usize, (usize, Fault)> {
+    let mut count = 0;
+    while !rest.is_empty() {
+        let (found, wire_type) = field(rest).map_err(|fault| (count, fault))?;
+        skip(rest, wire_type).map_err(|fault| (count, fault))?;
+        count += usize::from(found == number);
+    }
+    Ok(count)
+}
+
+/// One message: a body, and perhaps a key, by hand; one that has more by prost. `extra_bytes` is what
+/// the frame's messages take so far beside it.
+#[inline]
+fn message(frame: &Bytes, encoded: &[u8], extra_bytes: &mut usize) -> Result<Message, Fault> {
     let mut decoded = Message::default();
     let mut rest = encoded;
     while let Some((key, after)) = rest.split_first() {
@@ -157,14 +244,51 @@ fn message(frame: &Bytes, encoded: &[u8]) -> Result<Message, Fault> {
         match *key {
             BODY_KEY => decoded.body = Some(frame.slice_ref(length_delimited(&mut rest)?)),
             KEY_KEY => decoded.key = Some(frame.slice_ref(length_delimited(&mut rest)?)),
-            _ => {
-                return v1::Message::decode(frame.slice_ref(encoded))
-                    .map(convert::message)
-                    .map_err(|error| malformed(error.to_string()));
-            }
+            _ => return message_with_extra(frame, encoded, extra_bytes),
         }
     }
     Ok(decoded)
+}
+
+fn message_with_extra(
+    frame: &Bytes,
+    encoded: &[u8],
+    extra_bytes: &mut usize,
+) -> Result<Message, Fault> {
+    let headers = headers(encoded);
+    let least = headers * size_of::<Header>() + encoded.len();
+    let decoded = if headers > MESSAGE_HEADERS {
+        refused(format!(
+            "it has {headers} headers, and the limit is {MESSAGE_HEADERS}; send fewer, or put them into the body"
+        ))
+    } else if *extra_bytes + least > FRAME_EXTRA_BYTES {
+        refused(format!(
+            "with it the ids and headers of its frame take more than {FRAME_EXTRA_BYTES} bytes in memory; send fewer messages in a frame"
+        ))
+    } else {
+        v1::Message::decode(frame.slice_ref(encoded))
+            .map(convert::message)
+            .map_err(|error| malformed(error.to_string()))?
+    };
+    *extra_bytes += decoded.extra.as_deref().map_or(0, Extra::memory);
+    Ok(decoded)
+}
+
+/// How many headers an encoded message has. What is wrong with it is for prost to say.
+fn headers(mut encoded: &[u8]) -> usize {
+    count_fields(&mut encoded, HEADERS_FIELD).unwrap_or_else(|(so_far, _)| so_far)
+}
+
+/// A message that only its failure is kept of.
+#[cold]
+fn refused(reason: String) -> Message {
+    Message {
+        extra: Some(Box::new(Extra {
+            refused: Some(Box::new(Failure::fatal(FailureClass::TooLarge, reason))),
+            ..Extra::default()
+        })),
+        ..Message::default()
+    }
 }
 
 /// Number and wire type of the next field.

@@ -23,6 +23,10 @@ use crate::service::{Calls, GATEWAY_SERVICE, Gateway, GrpcService, Services};
 /// read fills this window and no more.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 
+/// When the drain timeout has passed and all that was left has its verdict, clients have this long to
+/// read them: a few round trips, well within the time that process managers add before they kill.
+const LAST_RESULTS_GRACE: Duration = Duration::from_secs(1);
+
 /// The same for a whole connection: several streams' worth, so that a few unread streams do not
 /// hold up their neighbours.
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
@@ -103,7 +107,8 @@ impl Server {
 
     /// Serves until `shutdown` resolves, then drains: health says NOT_SERVING, nobody can connect,
     /// new scopes and streams are refused with UNAVAILABLE, and open ones settle. Returns when all
-    /// have, at the drain timeout at the latest; what the engine then still holds is in its stats.
+    /// have. At the drain timeout what is left gets its verdict at once ([`Engine::give_up`]), and its
+    /// clients a second to read it.
     ///
     /// # Errors
     ///
@@ -156,21 +161,28 @@ impl Server {
                     .unwrap_or(Ok(((), ()))),
             }
         };
-        match timeout(self.options.drain_timeout + CLOSE_GRACE, drained).await {
-            Ok(ended) => {
-                tracing::info!("drained");
-                ended.map(|_| ()).map_err(ServeError::from)
-            }
+        tokio::pin!(drained);
+        let ended = match timeout(self.options.drain_timeout, &mut drained).await {
+            Ok(ended) => Some(ended),
             Err(_) => {
                 let stats = self.engine.stats();
                 tracing::warn!(
                     streams = stats.streams,
                     queued_messages = stats.queued_messages,
                     in_flight_messages = stats.in_flight_messages,
-                    "the drain timeout passed before everything had settled"
+                    "the drain timeout passed before everything had settled: what waits fails, what was sent is unknown"
                 );
-                Ok(())
+                self.engine.give_up();
+                timeout(LAST_RESULTS_GRACE, &mut drained).await.ok()
             }
+        };
+        match ended {
+            Some(ended) => {
+                tracing::info!("drained");
+                ended.map(|_| ()).map_err(ServeError::from)
+            }
+            // Some client does not read its last results.
+            None => Ok(()),
         }
     }
 }

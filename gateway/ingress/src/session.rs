@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use sluicegate_engine::{ClientLimits, Engine, Event, Stream};
+use sluicegate_engine::{ClientLimits, Engine, Event, Memory, Stream};
 use sluicegate_proto::v1;
 use tokio::sync::SetOnce;
 use tokio::task::AbortHandle;
@@ -146,8 +146,11 @@ fn accept(session: &Session, stream: &Stream, frame: &Bytes) -> Result<(), Fault
         ClientFrame::Messages(publish) => stream.publish(
             publish.scope,
             publish.destination,
-            publish.messages,
-            frame.len(),
+            publish.list.messages,
+            Memory {
+                frame: frame.len(),
+                extra: publish.list.extra_bytes,
+            },
         )?,
         ClientFrame::OpenScope(open) => {
             let options = convert::scope_options(open.options)?;

@@ -6,13 +6,14 @@
 use bytes::{Bytes, BytesMut};
 use http::Response;
 use sluicegate_core::Message;
-use sluicegate_engine::{Engine, Event, Results};
+use sluicegate_engine::{Engine, Event, Memory, Results};
 use sluicegate_proto::v1;
 use tonic::Status;
 use tonic::body::Body;
 
 use crate::answer::{Answer, append};
 use crate::convert;
+use crate::decode::publish_request;
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::wire::Messages;
@@ -29,28 +30,23 @@ pub(crate) async fn publish(
     body: Body,
 ) -> Result<v1::PublishResponse, Fault> {
     let frame = only_message(body, options.frame_bytes).await?;
-    let request: v1::PublishRequest = decode(&frame, "PublishRequest")?;
-    let count = request.messages.len();
-    if count == 0 {
+    let request = publish_request(&frame, options.frame_messages)?;
+    if request.list.messages.is_empty() {
         return Err(Fault::NoMessages);
     }
-    if u32::try_from(count).is_ok_and(|count| count <= options.frame_messages) {
-        let messages = request.messages.into_iter().map(convert::message).collect();
-        let scope_options = convert::scope_options(request.options)?;
-        settle(
-            engine,
-            &request.destination,
-            messages,
-            scope_options,
-            frame.len(),
-        )
-        .await
-    } else {
-        Err(Fault::TooManyMessages {
-            messages: count,
-            limit: options.frame_messages,
-        })
-    }
+    let scope_options = convert::scope_options(request.options)?;
+    let memory = Memory {
+        frame: frame.len(),
+        extra: request.list.extra_bytes,
+    };
+    settle(
+        engine,
+        request.destination,
+        request.list.messages,
+        scope_options,
+        memory,
+    )
+    .await
 }
 
 async fn settle(
@@ -58,13 +54,13 @@ async fn settle(
     destination: &str,
     messages: Vec<Message>,
     options: sluicegate_engine::ScopeOptions,
-    frame_bytes: usize,
+    memory: Memory,
 ) -> Result<v1::PublishResponse, Fault> {
     let single = messages.len() == 1;
     let stream = engine.open_stream().map_err(|_| Fault::Draining)?;
     stream.open_scope(SCOPE, options)?;
     stream.ready().await;
-    stream.publish(SCOPE, destination, messages, frame_bytes)?;
+    stream.publish(SCOPE, destination, messages, memory)?;
     stream.finish();
 
     let mut all = Results {

@@ -151,6 +151,42 @@ async fn a_shutdown_settles_what_was_accepted_and_idle_streams_do_not_hold_it_up
 }
 
 #[tokio::test]
+async fn at_the_deadline_every_row_gets_its_verdict_before_the_stream_ends() {
+    let mut setup = Setup::default();
+    setup.options = Options {
+        drain_timeout: Duration::from_millis(50),
+        ..setup.options
+    };
+    let gateway = TestGateway::start(setup).await;
+    gateway.store.shut();
+    let mut client = gateway.stream().await;
+    client.send(open_scope(1)).await;
+    client.send(messages(1, "ok", 100)).await;
+    let mut unary = gateway.client().await;
+    let single = tokio::spawn(async move {
+        let request = v1::PublishRequest {
+            destination: "ok".to_owned(),
+            messages: vec![message("a")],
+            options: None,
+        };
+        unary.publish(request).await
+    });
+    until("acceptance", || gateway.engine.stats().accepted == 101).await;
+    let engine = gateway.engine.clone();
+    gateway.shut_down().await;
+    let (tally, status) = client.rest().await;
+    assert_eq!(tally.verdicts(), 100);
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    // Never UNAVAILABLE for a row that may be stored: clients retry that by themselves.
+    match single.await.unwrap() {
+        Ok(answer) => assert_eq!(answer.into_inner().failed, 1),
+        Err(status) => assert_eq!(status.code(), Code::Unknown, "{status:?}"),
+    }
+    let stats = engine.stats();
+    assert_eq!(stats.queued_messages + stats.in_flight_messages, 0);
+}
+
+#[tokio::test]
 async fn a_scope_that_is_never_closed_ends_at_the_deadline() {
     let mut setup = Setup::default();
     setup.options = Options {

@@ -127,7 +127,7 @@ fn agrees_with_prost(encoded: &Bytes) -> Result<(), TestCaseError> {
             prop_assert_eq!(ours.scope, theirs.scope);
             prop_assert_eq!(ours.destination, theirs.destination);
             let theirs: Vec<_> = theirs.messages.into_iter().map(convert::message).collect();
-            prop_assert_eq!(ours.messages, theirs);
+            prop_assert_eq!(ours.list.messages, theirs);
         }
         (Ok(ClientFrame::Hello(ours)), Ok(Some(Frame::Hello(theirs)))) => {
             prop_assert_eq!(ours, theirs);
@@ -236,7 +236,7 @@ fn a_body_is_a_slice_of_its_frame() {
     let Ok(ClientFrame::Messages(decoded)) = client_frame(&encoded, LIMIT) else {
         panic!("a Messages frame");
     };
-    let body = decoded.messages[0].body.as_ref().expect("a body");
+    let body = decoded.list.messages[0].body.as_ref().expect("a body");
     assert!(encoded.as_ptr_range().contains(&body.as_ptr()));
 }
 
@@ -280,4 +280,97 @@ fn a_frame_without_content_is_named_so() {
         client_frame(&Bytes::new(), LIMIT),
         Err(Fault::EmptyFrame)
     ));
+}
+
+fn message_of_headers(count: usize) -> v1::Message {
+    v1::Message {
+        body: Some(Bytes::from_static(b"body")),
+        headers: vec![
+            v1::Header {
+                name: "a".to_owned(),
+                value: Some(Value::BoolValue(true)),
+            };
+            count
+        ],
+        ..Default::default()
+    }
+}
+
+fn decoded(messages: Vec<v1::Message>) -> List {
+    let encoded = v1::ClientFrame {
+        frame: Some(Frame::Messages(v1::Messages {
+            messages,
+            ..Default::default()
+        })),
+    }
+    .encode_to_vec();
+    match client_frame(&Bytes::from(encoded), 100_000) {
+        Ok(ClientFrame::Messages(messages)) => messages.list,
+        other => panic!("a Messages frame, not {other:?}"),
+    }
+}
+
+#[test]
+fn headers_are_charged_what_they_take_and_not_what_they_were_on_the_wire() {
+    let plain = decoded(vec![v1::Message::default(); 10]);
+    assert_eq!(plain.extra_bytes, 0);
+    let list = decoded(vec![message_of_headers(MESSAGE_HEADERS); 10]);
+    let least = 10 * MESSAGE_HEADERS * (size_of::<Header>() + 1);
+    assert!(list.extra_bytes > least, "{}", list.extra_bytes);
+}
+
+#[test]
+fn a_message_of_too_many_headers_is_refused_alone_and_leaves_none_of_them_in_memory() {
+    let list = decoded(vec![
+        message_of_headers(MESSAGE_HEADERS),
+        message_of_headers(MESSAGE_HEADERS + 1),
+        message_of_headers(1),
+    ]);
+    let refusals: Vec<_> = list
+        .messages
+        .iter()
+        .map(|message| message.extra.as_ref().unwrap().refused.as_ref())
+        .collect();
+    assert_eq!((refusals[0], refusals[2]), (None, None));
+    let why = refusals[1].expect("over the limit");
+    assert!(why.reason.contains("1001 headers"), "{why}");
+    assert!(list.messages[1].headers().is_empty());
+    assert!(list.messages[1].body.is_none(), "nor is the frame kept");
+}
+
+#[test]
+fn messages_whose_headers_would_take_too_much_are_refused_before_they_are_decoded() {
+    let list = decoded(vec![message_of_headers(MESSAGE_HEADERS); 500]);
+    // Beyond the limit: the rest of the last message that fitted, and a sentence for each refused one.
+    let beyond = MESSAGE_HEADERS * 100 + list.messages.len() * 1_024;
+    assert!(
+        list.extra_bytes < FRAME_EXTRA_BYTES + beyond,
+        "{}",
+        list.extra_bytes
+    );
+    let is_refused = |message: &&Message| message.extra.as_ref().unwrap().refused.is_some();
+    let refusals = list.messages.iter().filter(is_refused).count();
+    assert!((100..400).contains(&refusals), "{refusals}");
+    assert!(!is_refused(&&list.messages[0]));
+}
+
+proptest! {
+    #[test]
+    fn a_unary_request_decodes_as_prost_decodes_it(
+        destination in ".{0,30}",
+        messages in prop::collection::vec(message(), 0..10),
+        receipts in prop::option::of(any::<bool>()),
+    ) {
+        let request = v1::PublishRequest {
+            destination,
+            messages,
+            options: Some(v1::ScopeOptions { receipts, ..Default::default() }),
+        };
+        let encoded = Bytes::from(request.encode_to_vec());
+        let ours = publish_request(&encoded, LIMIT).unwrap();
+        prop_assert_eq!(ours.destination, request.destination);
+        prop_assert_eq!(ours.options, request.options);
+        let theirs: Vec<_> = request.messages.into_iter().map(convert::message).collect();
+        prop_assert_eq!(ours.list.messages, theirs);
+    }
 }
