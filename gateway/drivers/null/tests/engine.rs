@@ -107,7 +107,7 @@ impl Gateway {
         let stream = self.engine.open_stream().unwrap();
         stream.open_scope(1, ScopeOptions::default()).unwrap();
         let sent = messages.len() as u64;
-        let bytes = messages.iter().map(Message::bytes).sum();
+        let bytes = messages.iter().map(Message::bytes).sum::<usize>();
         stream.publish(1, "orders", messages, bytes).unwrap();
         stream.close_scope(1).unwrap();
         let (outcome, counts) = results(&stream).await;
