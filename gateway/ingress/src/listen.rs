@@ -16,7 +16,7 @@ const SOCKET_MODE: u32 = 0o600;
 pub enum BindError {
     /// Neither TCP nor a Unix socket is configured.
     #[error(
-        "nothing to listen on: set `listen` to an address such as 127.0.0.1:7411, or name a Unix socket"
+        "nothing to listen on: set `listen` to an address such as 127.0.0.1:7077, or name a Unix socket"
     )]
     Nowhere,
     /// The TCP address cannot be had.
