@@ -21,15 +21,20 @@ use crate::service::{Calls, GATEWAY_SERVICE, Gateway, GrpcService, Services};
 
 /// What a stream may have on the way before the gateway reads it. A stream that the engine does not
 /// read fills this window and no more.
+///
+/// Small beside the connection's: the HTTP/2 library ends a connection whose unread DATA frames are
+/// many and small. It charges each of fewer than 256 bytes with what it lacks, up to half of the
+/// connection's window. A stream that fills its window with frames of 18 bytes, a message each,
+/// comes to 13.3 MiB of these 16.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// When the drain timeout has passed and all that was left has its verdict, clients have this long to
 /// read them: a few round trips, well within the time that process managers add before they kill.
 const LAST_RESULTS_GRACE: Duration = Duration::from_secs(1);
 
-/// The same for a whole connection: several streams' worth, so that a few unread streams do not
-/// hold up their neighbours.
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// The same for a whole connection: many streams' worth, so that unread streams do not hold up
+/// their neighbours.
+const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 
 /// HTTP/2 frames of this size let one read take several of the default 16 KiB, and a client's
 /// frame arrive in few pieces.

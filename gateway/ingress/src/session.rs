@@ -276,12 +276,18 @@ struct End<'a> {
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.reader.abort();
-        if !self.told {
-            tracing::warn!(
-                client = self.session.client(),
-                open_scopes = self.session.open_scopes.load(Ordering::Acquire),
-                "the client went away before its stream had ended: what was accepted settles, and nobody is told"
-            );
+        if self.told {
+            return;
+        }
+        let client = self.session.client();
+        match self.session.open_scopes.load(Ordering::Acquire) {
+            // How a program ends that has its verdicts.
+            0 => tracing::debug!(client, "the client went away"),
+            open_scopes => tracing::warn!(
+                client,
+                open_scopes,
+                "the client went away before its scopes had ended: what was accepted settles, and nobody is told"
+            ),
         }
     }
 }

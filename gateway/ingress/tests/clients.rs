@@ -9,6 +9,8 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -116,6 +118,53 @@ async fn a_client_that_ignores_its_credit_waits_and_the_gateway_holds_no_more_th
     let (tally, status) = client.rest().await;
     assert_eq!(status.code(), Code::Ok, "{status:?}");
     assert_eq!(tally.confirmed.len(), 20_000);
+}
+
+#[tokio::test]
+async fn frames_of_a_few_bytes_that_ignore_credit_wait_like_all_others() {
+    const FRAMES: u64 = 100_000;
+    let mut setup = Setup::default();
+    setup.limits.stream_messages = 1_000;
+    let gateway = TestGateway::start(setup).await;
+    gateway.store.shut();
+    let mut client = gateway.stream().await;
+    client.send(open_scope(1)).await;
+    let frames = client.sender();
+    let last = client.sender();
+    let sent = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&sent);
+    let writer = tokio::spawn(async move {
+        for _ in 0..FRAMES {
+            let frame = Some(messages(1, "ok", 1));
+            frames.send(v1::ClientFrame { frame }).await.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+            // Or the client's library writes several into one DATA frame.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        }
+    });
+    // All that flow control lets through, which is not all.
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = sent.load(Ordering::Relaxed);
+        if now > 1_000 && now == before {
+            break;
+        }
+        before = now;
+    }
+    assert!(before < FRAMES, "flow control holds nothing back");
+    assert!(gateway.engine.stats().accepted <= 1_001);
+    gateway.store.open();
+    // Results are read meanwhile: the same guard watches the client's side of the connection.
+    let closing = async {
+        writer.await.unwrap();
+        let frame = Some(close(1));
+        last.send(v1::ClientFrame { frame }).await.unwrap();
+    };
+    let (tally, ()) = tokio::join!(client.scope_done(1), closing);
+    assert_eq!(tally.done[0].confirmed, FRAMES);
+    gateway.shut_down().await;
 }
 
 #[tokio::test]
