@@ -124,7 +124,7 @@ async fn flood(count: usize, keyed: bool) -> f64 {
         if (round * count).is_multiple_of(READ_MESSAGES) {
             tokio::task::yield_now().await;
         }
-        stream.ready().await;
+        stream.ready(count * BODY_BYTES).await;
         let buffer = Bytes::from(vec![7; count * BODY_BYTES]);
         let messages = frame(&buffer, count, keyed);
         stream

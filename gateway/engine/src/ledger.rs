@@ -219,6 +219,7 @@ impl Ledger {
     /// Nobody will take this stream's results any more.
     pub(crate) fn lose(&mut self, stream: usize) {
         self.finish(stream);
+        self.frame_read(stream);
         let Some(state) = self.streams.get_mut(stream) else {
             return;
         };
@@ -684,17 +685,33 @@ impl Ledger {
 // === pushing back ===
 
 impl Ledger {
-    /// Whether the stream may read another frame; otherwise it is told when it may.
-    pub(crate) fn has_room(&mut self, stream: usize) -> bool {
+    /// Whether the stream may read a frame of so many bytes, which are then charged until it has been
+    /// read (`frame_read`); otherwise it is told when it may.
+    ///
+    /// A frame is let in when there is any room: all that is held exceeds the limit by one frame at
+    /// most, however many streams read at once, and a large frame waits no longer than a small one.
+    pub(crate) fn let_in(&mut self, stream: usize, bytes: u64) -> bool {
+        self.frame_read(stream);
         let room = self.room(stream);
         let memory_full = self.held_bytes >= self.limits.total_bytes;
         if let Some(state) = self.streams.get_mut(stream) {
             state.room_waiting = !room;
-            if !room && memory_full && !self.memory_waiters.contains(&stream) {
+            if room {
+                state.reading_bytes = bytes;
+                self.held_bytes += bytes;
+            } else if memory_full && !self.memory_waiters.contains(&stream) {
                 self.memory_waiters.push(stream);
             }
         }
         room
+    }
+
+    /// The frame that was let in has been read: what is kept of it is charged to its rows by now.
+    pub(crate) fn frame_read(&mut self, stream: usize) {
+        if let Some(state) = self.streams.get_mut(stream) {
+            let bytes = std::mem::take(&mut state.reading_bytes);
+            self.release(bytes);
+        }
     }
 
     fn room(&self, stream: usize) -> bool {

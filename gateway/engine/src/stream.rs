@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::Message;
+use sluicegate_core::{Message, Time};
 
 use crate::ledger::Taken;
 use crate::shared::Signals;
+use crate::state::State;
 use crate::{Engine, Event, ProtocolFault, ScopeOptions};
 
 /// What messages that came together take in memory, beside their rows.
@@ -62,9 +63,7 @@ impl Stream {
     ///
     /// When the id was used, too many scopes are open, or the gateway is draining.
     pub fn open_scope(&self, id: u64, options: ScopeOptions) -> Result<(), ProtocolFault> {
-        self.engine
-            .shared
-            .with(|state, _| state.open_scope(self.key, id, options))
+        self.frame(|state, _| state.open_scope(self.key, id, options))
     }
 
     /// Accepts messages as the scope's next rows. `memory` is what they keep alive; a number is that of
@@ -82,9 +81,7 @@ impl Stream {
         memory: impl Into<Memory>,
     ) -> Result<(), ProtocolFault> {
         let memory = memory.into();
-        self.engine
-            .shared
-            .with(|state, now| state.publish(self.key, scope, destination, messages, memory, now))
+        self.frame(|state, now| state.publish(self.key, scope, destination, messages, memory, now))
     }
 
     /// Answered by `Event::Flushed` when each row published to the scope before it has its verdict.
@@ -93,9 +90,7 @@ impl Stream {
     ///
     /// When the scope is not open.
     pub fn flush(&self, scope: u64, token: u64) -> Result<(), ProtocolFault> {
-        self.engine
-            .shared
-            .with(|state, now| state.flush(self.key, scope, token, now))
+        self.frame(|state, now| state.flush(self.key, scope, token, now))
     }
 
     /// No more messages; answered by `Event::ScopeDone`.
@@ -104,9 +99,7 @@ impl Stream {
     ///
     /// When the scope is not open.
     pub fn close_scope(&self, scope: u64) -> Result<(), ProtocolFault> {
-        self.engine
-            .shared
-            .with(|state, now| state.close_scope(self.key, scope, now))
+        self.frame(|state, now| state.close_scope(self.key, scope, now))
     }
 
     /// Fails what is unsent with ABORTED; answered by `Event::ScopeDone` when what was sent has settled.
@@ -115,20 +108,30 @@ impl Stream {
     ///
     /// When the scope is not open.
     pub fn abort_scope(&self, scope: u64) -> Result<(), ProtocolFault> {
-        self.engine
-            .shared
-            .with(|state, now| state.abort_scope(self.key, scope, now))
+        self.frame(|state, now| state.abort_scope(self.key, scope, now))
     }
 
-    /// Resolves when another frame may be read: credit, memory and unread results allow it.
-    pub async fn ready(&self) {
+    /// Resolves when a frame of so many bytes may be read: credit, memory and unread results allow it.
+    /// The bytes are charged to the gateway's memory until the frame has done something to the stream
+    /// (`publish` or its like), this is asked again, or the stream is dropped.
+    pub async fn ready(&self, frame_bytes: usize) {
+        let bytes = u64::try_from(frame_bytes).unwrap_or(u64::MAX);
         while !self
             .engine
             .shared
-            .with(|state, _| state.ledger.has_room(self.key))
+            .with(|state, _| state.ledger.let_in(self.key, bytes))
         {
             self.signals.room.notified().await;
         }
+    }
+
+    /// What a frame does to the stream; it is then charged no more as being read.
+    fn frame<T>(&self, act: impl FnOnce(&mut State, Time) -> T) -> T {
+        self.engine.shared.with(|state, now| {
+            let done = act(state, now);
+            state.ledger.frame_read(self.key);
+            done
+        })
     }
 
     /// Waits for results and appends them to `events`, up to about `budget_bytes`. Returns false when the

@@ -52,6 +52,8 @@ pub(crate) struct StreamState {
     shares_over: u32,
     pub(crate) returned_messages: u64,
     pub(crate) returned_bytes: u64,
+    /// Of the frame that is being read.
+    pub(crate) reading_bytes: u64,
     /// Results not taken.
     pub(crate) unread_bytes: u64,
     /// Flushes not answered.
@@ -85,6 +87,7 @@ impl StreamState {
             shares_over: 0,
             returned_messages: 0,
             returned_bytes: 0,
+            reading_bytes: 0,
             unread_bytes: 0,
             flush_bytes: 0,
             over_since: None,

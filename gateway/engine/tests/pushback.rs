@@ -31,16 +31,16 @@ async fn one_destination_may_hold_half_of_the_credit_and_all_together_all_of_it(
     let stream = engine.open_stream().unwrap();
     stream.open_scope(1, ScopeOptions::default()).unwrap();
     stream.publish(1, "orders", many(500), 1).unwrap();
-    assert!(is_ready(stream.ready()));
+    assert!(is_ready(stream.ready(0)));
     stream.publish(1, "orders", many(1), 1).unwrap();
-    assert!(!is_ready(stream.ready()));
+    assert!(!is_ready(stream.ready(0)));
     // Rows settle, and the stream may read on.
     asked.recv().await.unwrap().confirm();
-    stream.ready().await;
+    stream.ready(0).await;
     for destination in ["orders.1", "orders.2"] {
         stream.publish(1, destination, many(300), 1).unwrap();
     }
-    assert!(!is_ready(stream.ready()), "1,001 rows are unsettled");
+    assert!(!is_ready(stream.ready(0)), "1,001 rows are unsettled");
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,17 +71,48 @@ async fn the_memory_of_all_streams_is_bounded_and_its_release_wakes_them() {
     let first = engine.open_stream().unwrap();
     let second = engine.open_stream().unwrap();
     first.open_scope(1, ScopeOptions::default()).unwrap();
-    assert!(is_ready(second.ready()));
+    assert!(is_ready(second.ready(0)));
     first.publish(1, "orders", many(1), 2_000).unwrap();
-    assert!(!is_ready(second.ready()));
+    assert!(!is_ready(second.ready(0)));
     let batch = asked.recv().await.unwrap();
     let waiting = async {
-        first.ready().await;
-        second.ready().await;
+        first.ready(0).await;
+        second.ready(0).await;
     };
     let confirming = async { batch.confirm() };
     tokio::join!(waiting, confirming);
     assert_eq!(engine.stats().held_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_is_charged_from_before_it_is_read() {
+    let tight = ClientLimits {
+        total_bytes: 1_000,
+        ..limits()
+    };
+    let (engine, mut asked) = engine(config(policy(), 1, tight));
+    let held = || engine.stats().held_bytes;
+    let first = engine.open_stream().unwrap();
+    let second = engine.open_stream().unwrap();
+    let third = engine.open_stream().unwrap();
+    first.open_scope(1, ScopeOptions::default()).unwrap();
+    assert!(is_ready(first.ready(900)));
+    // What exceeds the limit is one frame, whatever its size.
+    assert!(is_ready(second.ready(5_000)));
+    assert!(!is_ready(third.ready(1)));
+    assert_eq!(held(), 5_900);
+
+    // A client that leaves in the middle of its frame gives back what was kept for it.
+    let leaving = async { drop(second) };
+    tokio::join!(third.ready(10), leaving);
+    assert_eq!(held(), 910);
+
+    // A frame that was read is charged to its rows, and to nothing besides.
+    first.publish(1, "orders", many(1), 900).unwrap();
+    assert!((910..1_200).contains(&held()), "{}", held());
+    third.open_scope(1, ScopeOptions::default()).unwrap();
+    asked.recv().await.unwrap().confirm();
+    assert_eq!(held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,9 +130,9 @@ async fn headers_are_charged_to_the_memory_of_all_and_not_to_credit() {
     };
     stream.publish(1, "orders", many(1), memory).unwrap();
     assert!(engine.stats().held_bytes > 100_000);
-    assert!(!is_ready(stream.ready()));
+    assert!(!is_ready(stream.ready(0)));
     asked.recv().await.unwrap().confirm();
-    stream.ready().await;
+    stream.ready(0).await;
     assert_eq!(engine.stats().held_bytes, 0);
     let mut events = Vec::new();
     stream.events(&mut events, 1 << 16).await;
@@ -157,14 +188,14 @@ async fn results_left_unread_stop_the_stream_and_end_it_at_last() {
     let (engine, _asked) = standard();
     let stream = engine.open_stream().unwrap();
     stream.open_scope(1, ScopeOptions::default()).unwrap();
-    while is_ready(stream.ready()) {
+    while is_ready(stream.ready(0)) {
         stream.publish(1, "nowhere", many(10), 1).unwrap();
     }
     // Reading some of it is progress, and starts the time anew.
     tokio::time::advance(Duration::from_secs(29)).await;
     let mut events = Vec::new();
     assert!(stream.events(&mut events, 100).await);
-    assert!(!is_ready(stream.ready()));
+    assert!(!is_ready(stream.ready(0)));
     tokio::time::advance(Duration::from_secs(29)).await;
     assert!(!is_ready(stream.stalled()));
     stream.stalled().await;
@@ -179,7 +210,7 @@ async fn confirmations_left_unread_cost_a_range() {
     let stream = engine.open_stream().unwrap();
     stream.open_scope(1, ScopeOptions::default()).unwrap();
     for _ in 0..1_000 {
-        stream.ready().await;
+        stream.ready(0).await;
         stream.publish(1, "orders", many(10), 10).unwrap();
         asked.recv().await.unwrap().confirm();
     }

@@ -40,11 +40,25 @@ pub(crate) enum Fault {
     #[error("the request ended inside a frame: {have} of {want} bytes came")]
     Truncated { have: usize, want: usize },
     #[error(
+        "{have} of a frame's {want} bytes came within {} ms, and memory is kept for all of it: write a frame at once, and send smaller ones where the way is slow",
+        .patience.as_millis()
+    )]
+    FrameUnfinished {
+        have: usize,
+        want: usize,
+        patience: Duration,
+    },
+    #[error(
         "a compressed frame: the gateway takes none; switch compression off in the client's channel"
     )]
     Compressed,
     #[error("no frame: a unary call carries exactly one")]
     NoRequest,
+    #[error(
+        "the request did not end within {} ms after its frame: half-close a unary call when its one frame is written",
+        .0.as_millis()
+    )]
+    RequestUnfinished(Duration),
     #[error("a second frame: a unary call carries exactly one")]
     SecondRequest,
     #[error("a request without messages: put at least one in")]
@@ -96,7 +110,10 @@ impl Fault {
                 ProtocolFault::TooManyScopes(_) => Code::ResourceExhausted,
                 _ => Code::InvalidArgument,
             },
-            Self::Stalled(_) | Self::AnswerTooLarge(_) => Code::ResourceExhausted,
+            Self::FrameUnfinished { .. }
+            | Self::RequestUnfinished(_)
+            | Self::Stalled(_)
+            | Self::AnswerTooLarge(_) => Code::ResourceExhausted,
             Self::Draining => Code::Unavailable,
             Self::Lost(_) => Code::Cancelled,
             Self::VerdictUnknown(_) => Code::Unknown,

@@ -9,7 +9,8 @@
 //! The path of a frame:
 //!
 //! ```text
-//! HTTP/2 DATA -> wire (cuts gRPC messages) -> decode (ClientFrame, bodies are slices)
+//! HTTP/2 DATA -> wire (cuts gRPC messages) -> frame (waits until there is memory for one)
+//!             -> decode (ClientFrame, bodies are slices)
 //!             -> session (the reader: one task a stream) -> engine
 //!     engine  -> answer (the response body, polled by HTTP/2 itself) -> HTTP/2 DATA
 //! ```
@@ -20,6 +21,7 @@ mod answer;
 mod convert;
 mod decode;
 mod fault;
+mod frame;
 mod listen;
 mod options;
 mod server;

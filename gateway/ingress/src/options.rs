@@ -13,6 +13,10 @@ pub(crate) const DEFAULT_FRAME_BYTES: u32 = 4 * 1024 * 1024;
 /// limit in bytes alone would let one frame take fifty times its size.
 pub(crate) const DEFAULT_FRAME_MESSAGES: u32 = 65_536;
 
+/// How long a frame may take: a client that stops in the middle of one keeps memory from all others, as
+/// one that leaves its results unread does, and has as long.
+pub(crate) const DEFAULT_FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Longest confirmation timeout that a scope may ask for: a day. A longer wait is a mistake of
 /// units, and would hold memory for as long.
 pub(crate) const MAX_CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -32,6 +36,8 @@ pub struct Options {
     pub frame_bytes: u32,
     /// Messages of one frame; more is a protocol fault.
     pub frame_messages: u32,
+    /// How long the rest of a frame may take after memory was found for it; then the stream ends.
+    pub frame_timeout: Duration,
     /// How long streams may take to settle after shutdown was asked for.
     pub drain_timeout: Duration,
 }
@@ -43,6 +49,7 @@ impl Default for Options {
             unix: None,
             frame_bytes: DEFAULT_FRAME_BYTES,
             frame_messages: DEFAULT_FRAME_MESSAGES,
+            frame_timeout: DEFAULT_FRAME_TIMEOUT,
             drain_timeout: DEFAULT_DRAIN_TIMEOUT,
         }
     }

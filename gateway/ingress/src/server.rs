@@ -20,28 +20,29 @@ use crate::options::Options;
 use crate::service::{Calls, GATEWAY_SERVICE, Gateway, GrpcService, Services};
 
 /// What a stream may have on the way before the gateway reads it. A stream that the engine does not
-/// read fills this window and no more.
+/// read fills this window and no more. Half of it takes some 30 % of the rate away from a client that
+/// sends all it can; twice as much adds nothing to speak of.
+const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
+
+/// Calls at once on one connection: an application needs a handful. More wait in the client.
+const CONNECTION_CALLS: u32 = 256;
+
+/// The same for a whole connection: all of its streams' worth. With less, streams that wait for credit or
+/// memory would use it up, and hold up a neighbour that is in the middle of its frame: for ever, when
+/// the memory that they wait for is kept for that frame.
 ///
-/// Small beside the connection's: the HTTP/2 library ends a connection whose unread DATA frames are
-/// many and small. It charges each of fewer than 256 bytes with what it lacks, up to half of the
-/// connection's window. A stream that fills its window with frames of 18 bytes, a message each,
-/// comes to 13.3 MiB of these 16.
-const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+/// It also is what the HTTP/2 library measures small DATA frames by: it charges each of fewer than
+/// 256 bytes that waits unread with what it lacks, and ends a connection that comes to half of the
+/// window. A stream full of frames of 18 bytes, a message each, comes to 6.7 MiB of these 64.
+const CONNECTION_WINDOW_BYTES: u32 = CONNECTION_CALLS * STREAM_WINDOW_BYTES;
 
 /// When the drain timeout has passed and all that was left has its verdict, clients have this long to
 /// read them: a few round trips, well within the time that process managers add before they kill.
 const LAST_RESULTS_GRACE: Duration = Duration::from_secs(1);
 
-/// The same for a whole connection: many streams' worth, so that unread streams do not hold up
-/// their neighbours.
-const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
-
 /// HTTP/2 frames of this size let one read take several of the default 16 KiB, and a client's
 /// frame arrive in few pieces.
 const HTTP2_FRAME_BYTES: u32 = 64 * 1024;
-
-/// Calls at once on one connection: an application needs a handful.
-const CONNECTION_CALLS: u32 = 1_024;
 
 /// A peer that answers no ping within the timeout is gone; without this a lost machine would hold
 /// its streams for ever.

@@ -32,6 +32,7 @@ use crate::answer::{Out, append};
 use crate::convert;
 use crate::decode::{ClientFrame, client_frame};
 use crate::fault::Fault;
+use crate::frame;
 use crate::options::Options;
 use crate::wire::Messages;
 
@@ -52,6 +53,7 @@ pub(crate) struct Session {
     /// stuck in front of a client that does not read.
     stream: Weak<Stream>,
     frame_messages: u32,
+    frame_timeout: Duration,
     stall_timeout: Duration,
     /// The client's name, once it has said Hello.
     hello: SetOnce<String>,
@@ -68,6 +70,7 @@ impl Session {
         Self {
             stream: Arc::downgrade(stream),
             frame_messages: options.frame_messages,
+            frame_timeout: options.frame_timeout,
             stall_timeout: limits.unread_results_timeout,
             hello: SetOnce::new(),
             fault: SetOnce::new(),
@@ -105,9 +108,11 @@ async fn read_frames(
     stream: &Stream,
     messages: &mut Messages<Body>,
 ) -> Result<Infallible, Fault> {
-    let Some(first) = messages.next().await? else {
+    if messages.length().await?.is_none() {
         return Err(Fault::HelloMissing("the end of the stream"));
-    };
+    }
+    // Whatever memory there is: a client is to know what it may send.
+    let first = messages.message().await?;
     match client_frame(&first, session.frame_messages)? {
         ClientFrame::Hello(hello) => {
             tracing::debug!(client = hello.client, "stream opened");
@@ -120,7 +125,7 @@ async fn read_frames(
     loop {
         let frame = tokio::select! {
             biased;
-            frame = next_frame(stream, messages) => frame?,
+            frame = frame::next(stream, messages, session.frame_timeout) => frame?,
             () = stream.stalled() => return Err(Fault::Stalled(session.stall_timeout)),
         };
         match frame {
@@ -131,14 +136,6 @@ async fn read_frames(
     stream.finish();
     stream.stalled().await;
     Err(Fault::Stalled(session.stall_timeout))
-}
-
-async fn next_frame(
-    stream: &Stream,
-    messages: &mut Messages<Body>,
-) -> Result<Option<Bytes>, Fault> {
-    stream.ready().await;
-    messages.next().await
 }
 
 fn accept(session: &Session, stream: &Stream, frame: &Bytes) -> Result<(), Fault> {

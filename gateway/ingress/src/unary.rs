@@ -5,9 +5,9 @@
 
 use bytes::{Bytes, BytesMut};
 use http::Response;
-use sluicegate_core::Message;
-use sluicegate_engine::{Engine, Event, Memory, Results};
+use sluicegate_engine::{Engine, Event, Memory, Results, Stream};
 use sluicegate_proto::v1;
+use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 
@@ -15,6 +15,7 @@ use crate::answer::{Answer, append};
 use crate::convert;
 use crate::decode::publish_request;
 use crate::fault::Fault;
+use crate::frame;
 use crate::options::Options;
 use crate::wire::Messages;
 
@@ -29,7 +30,14 @@ pub(crate) async fn publish(
     options: &Options,
     body: Body,
 ) -> Result<v1::PublishResponse, Fault> {
-    let frame = only_message(body, options.frame_bytes).await?;
+    let stream = engine.open_stream().map_err(|_| Fault::Draining)?;
+    let mut messages = Messages::new(body, options.frame_bytes);
+    let frame = frame::next(&stream, &mut messages, options.frame_timeout)
+        .await?
+        .ok_or(Fault::NoRequest)?;
+    timeout(options.frame_timeout, no_more(&mut messages))
+        .await
+        .map_err(|_| Fault::RequestUnfinished(options.frame_timeout))??;
     let request = publish_request(&frame, options.frame_messages)?;
     if request.list.messages.is_empty() {
         return Err(Fault::NoMessages);
@@ -39,30 +47,19 @@ pub(crate) async fn publish(
         frame: frame.len(),
         extra: request.list.extra_bytes,
     };
-    settle(
-        engine,
-        request.destination,
-        request.list.messages,
-        scope_options,
-        memory,
-    )
-    .await
+    let single = request.list.messages.len() == 1;
+    stream.open_scope(SCOPE, scope_options)?;
+    stream.publish(SCOPE, request.destination, request.list.messages, memory)?;
+    stream.finish();
+    settle(engine, &stream, single).await
 }
 
+/// All verdicts of a stream that is finished.
 async fn settle(
     engine: &Engine,
-    destination: &str,
-    messages: Vec<Message>,
-    options: sluicegate_engine::ScopeOptions,
-    memory: Memory,
+    stream: &Stream,
+    single: bool,
 ) -> Result<v1::PublishResponse, Fault> {
-    let single = messages.len() == 1;
-    let stream = engine.open_stream().map_err(|_| Fault::Draining)?;
-    stream.open_scope(SCOPE, options)?;
-    stream.ready().await;
-    stream.publish(SCOPE, destination, messages, memory)?;
-    stream.finish();
-
     let mut all = Results {
         scope: SCOPE,
         ..Results::default()
@@ -112,7 +109,9 @@ pub(crate) async fn stats(
     options: &Options,
     body: Body,
 ) -> Result<v1::StatsResponse, Fault> {
-    let frame = only_message(body, options.frame_bytes).await?;
+    let mut messages = Messages::new(body, options.frame_bytes);
+    let frame = messages.message().await?;
+    no_more(&mut messages).await?;
     let v1::StatsRequest {} = decode(&frame, "StatsRequest")?;
     Ok(convert::stats(&engine.stats()))
 }
@@ -143,11 +142,9 @@ pub(crate) fn ok(answer: Answer) -> Response<Body> {
     response
 }
 
-async fn only_message(body: Body, limit: u32) -> Result<Bytes, Fault> {
-    let mut messages = Messages::new(body, limit);
-    let message = messages.next().await?.ok_or(Fault::NoRequest)?;
-    match messages.next().await? {
-        None => Ok(message),
+async fn no_more(messages: &mut Messages<Body>) -> Result<(), Fault> {
+    match messages.length().await? {
+        None => Ok(()),
         Some(_) => Err(Fault::SecondRequest),
     }
 }

@@ -5,7 +5,8 @@
 //! would keep that buffer, and its spare room, alive for as long as the slowest row. The price is
 //! one copy of each frame, the one that tonic makes as well.
 //!
-//! Nothing is read ahead: HTTP/2 flow control holds back a client whose frames are not asked for.
+//! Nothing is read ahead: HTTP/2 flow control holds back a client whose frames are not asked for. A
+//! message's length is read by itself, so that memory is found for the message before it is read.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -36,6 +37,7 @@ enum State {
         have: usize,
     },
     Payload {
+        /// Without room until the message is asked for.
         bytes: Vec<u8>,
         want: usize,
     },
@@ -62,71 +64,95 @@ where
         }
     }
 
-    /// The next message, or `None` when the client has ended its side.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
-        poll_fn(|cx| self.poll_next(cx)).await
+    /// The length of the next message, or `None` when the client has ended its side.
+    pub(crate) async fn length(&mut self) -> Result<Option<usize>, Fault> {
+        poll_fn(|cx| self.poll_length(cx)).await
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+    /// The message whose length was told. What has come of it is kept when this is dropped.
+    pub(crate) async fn message(&mut self) -> Result<Bytes, Fault> {
+        poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// How much has come of the message that is being read.
+    pub(crate) fn come(&self) -> usize {
+        match &self.state {
+            State::Header { have, .. } => *have,
+            State::Payload { bytes, .. } => bytes.len(),
+        }
+    }
+
+    fn poll_length(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<usize>, Fault>> {
         loop {
-            if let Some(message) = self.cut()? {
-                return Poll::Ready(Ok(Some(message)));
+            match &mut self.state {
+                State::Payload { want, .. } => return Poll::Ready(Ok(Some(*want))),
+                State::Header { bytes, have } => {
+                    for (place, byte) in bytes.iter_mut().skip(*have).zip(self.chunk.iter()) {
+                        *place = *byte;
+                    }
+                    let taken = (HEADER_BYTES - *have).min(self.chunk.len());
+                    self.chunk.advance(taken);
+                    *have += taken;
+                    if *have == HEADER_BYTES {
+                        self.state = State::Payload {
+                            bytes: Vec::new(),
+                            want: payload_bytes(*bytes, self.limit)?,
+                        };
+                        continue;
+                    }
+                    let have = *have;
+                    if !ready!(self.poll_chunk(cx))? {
+                        return Poll::Ready(match have {
+                            0 => Ok(None),
+                            have => Err(Fault::Truncated {
+                                have,
+                                want: HEADER_BYTES,
+                            }),
+                        });
+                    }
+                }
             }
+        }
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Fault>> {
+        if ready!(self.poll_length(cx))?.is_none() {
+            return Poll::Ready(Err(Fault::NoRequest));
+        }
+        loop {
+            let State::Payload { bytes, want } = &mut self.state else {
+                return Poll::Ready(Err(Fault::NoRequest));
+            };
+            let want = *want;
+            bytes.reserve_exact(want - bytes.len());
+            let taken = (want - bytes.len()).min(self.chunk.len());
+            bytes.extend_from_slice(self.chunk.get(..taken).unwrap_or_default());
+            self.chunk.advance(taken);
+            if bytes.len() == want {
+                let message = Bytes::from(std::mem::take(bytes));
+                self.state = State::START;
+                return Poll::Ready(Ok(message));
+            }
+            let have = bytes.len();
+            if !ready!(self.poll_chunk(cx))? {
+                return Poll::Ready(Err(Fault::Truncated { have, want }));
+            }
+        }
+    }
+
+    /// Another chunk, when the one before is used up; false at the end.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Fault>> {
+        loop {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.chunk = data;
+                        return Poll::Ready(Ok(true));
                     }
                 }
                 Some(Err(error)) => return Poll::Ready(Err(Fault::Lost(error.to_string()))),
-                None => return Poll::Ready(self.end()),
+                None => return Poll::Ready(Ok(false)),
             }
-        }
-    }
-
-    /// A message, if the chunk completes one; else takes all of the chunk.
-    fn cut(&mut self) -> Result<Option<Bytes>, Fault> {
-        if let State::Header { bytes, have } = &mut self.state {
-            for (place, byte) in bytes.iter_mut().skip(*have).zip(self.chunk.iter()) {
-                *place = *byte;
-            }
-            let taken = (HEADER_BYTES - *have).min(self.chunk.len());
-            self.chunk.advance(taken);
-            *have += taken;
-            if *have < HEADER_BYTES {
-                return Ok(None);
-            }
-            let want = payload_bytes(*bytes, self.limit)?;
-            self.state = State::Payload {
-                bytes: Vec::with_capacity(want),
-                want,
-            };
-        }
-        let State::Payload { bytes, want } = &mut self.state else {
-            return Ok(None);
-        };
-        let taken = (*want - bytes.len()).min(self.chunk.len());
-        bytes.extend_from_slice(self.chunk.get(..taken).unwrap_or_default());
-        self.chunk.advance(taken);
-        if bytes.len() < *want {
-            return Ok(None);
-        }
-        let message = Bytes::from(std::mem::take(bytes));
-        self.state = State::START;
-        Ok(Some(message))
-    }
-
-    fn end(&self) -> Result<Option<Bytes>, Fault> {
-        match &self.state {
-            State::Header { have: 0, .. } => Ok(None),
-            State::Header { have, .. } => Err(Fault::Truncated {
-                have: *have,
-                want: HEADER_BYTES,
-            }),
-            State::Payload { bytes, want } => Err(Fault::Truncated {
-                have: bytes.len(),
-                want: *want,
-            }),
         }
     }
 }
@@ -174,8 +200,15 @@ mod tests {
         let mut got = Vec::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         loop {
-            match messages.poll_next(&mut cx) {
-                Poll::Ready(Ok(Some(message))) => got.push(message),
+            match messages.poll_length(&mut cx) {
+                Poll::Ready(Ok(Some(length))) => match messages.poll_message(&mut cx) {
+                    Poll::Ready(Ok(message)) => {
+                        assert_eq!(message.len(), length);
+                        got.push(message);
+                    }
+                    Poll::Ready(Err(fault)) => return (got, Some(fault)),
+                    Poll::Pending => panic!("the body is never pending"),
+                },
                 Poll::Ready(Ok(None)) => return (got, None),
                 Poll::Ready(Err(fault)) => return (got, Some(fault)),
                 Poll::Pending => panic!("the body is never pending"),

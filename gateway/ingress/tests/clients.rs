@@ -9,14 +9,17 @@
 
 mod support;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use sluicegate_proto::v1::{self, client_frame::Frame};
 use support::*;
-use tonic::Code;
+use tonic::{Code, Status};
+use tower::{Service as _, ServiceExt as _};
 
 #[tokio::test]
 async fn a_client_that_vanishes_leaves_its_accepted_rows_to_settle() {
@@ -165,6 +168,143 @@ async fn frames_of_a_few_bytes_that_ignore_credit_wait_like_all_others() {
     let (tally, ()) = tokio::join!(client.scope_done(1), closing);
     assert_eq!(tally.done[0].confirmed, FRAMES);
     gateway.shut_down().await;
+}
+
+/// Bodies of 60 KB in one frame: `count` of them.
+fn large(destination: &str, count: usize) -> Frame {
+    let body = Some(Bytes::from(vec![1; 60_000]));
+    let message = v1::Message {
+        body,
+        ..v1::Message::default()
+    };
+    Frame::Messages(v1::Messages {
+        scope: 1,
+        destination: destination.to_owned(),
+        messages: vec![message; count],
+    })
+}
+
+#[tokio::test]
+async fn clients_that_send_large_frames_at_once_take_one_frame_more_than_the_memory_there_is() {
+    const CLIENTS: u64 = 40;
+    let setup = Setup::default();
+    let memory = setup.limits.total_bytes;
+    let gateway = TestGateway::start(setup).await;
+    gateway.store.shut();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let client = gateway.stream().await;
+        client.send(open_scope(1)).await;
+        clients.push(client);
+    }
+    until("the scopes", || gateway.engine.stats().scopes == CLIENTS).await;
+    // 40 MB, where there is room for 8.
+    for client in &mut clients {
+        client.send(large("ok", 17)).await;
+        client.half_close();
+    }
+    until("memory's use", || {
+        gateway.engine.stats().held_bytes >= memory
+    })
+    .await;
+    for _ in 0..2_000 {
+        tokio::task::yield_now().await;
+        let held = gateway.engine.stats().held_bytes;
+        assert!(held <= memory + (1 << 20) + (1 << 16), "{held} bytes held");
+    }
+    gateway.store.open();
+    for client in &mut clients {
+        let (tally, status) = client.rest().await;
+        assert_eq!(status.code(), Code::Ok, "{status:?}");
+        assert_eq!(tally.confirmed.len(), 17);
+    }
+    assert_eq!(gateway.engine.stats().held_bytes, 0);
+}
+
+#[tokio::test]
+async fn streams_that_wait_do_not_hold_up_their_neighbours_on_the_connection() {
+    let mut setup = Setup::default();
+    setup.limits.stream_bytes = 1_000;
+    setup.limits.total_bytes = 1 << 30;
+    let gateway = TestGateway::start(setup).await;
+    gateway.store.shut();
+    let channel = gateway.channel().await;
+    let mut waiting = Vec::new();
+    for _ in 0..100 {
+        let mut client = gateway.stream_on(channel.clone()).await;
+        client.send(open_scope(1)).await;
+        // One uses up the credit, two wait: more than HTTP/2 takes for a stream.
+        for _ in 0..3 {
+            client.send(large("ok", 10)).await;
+        }
+        client.half_close();
+        waiting.push(client);
+    }
+    let accepted = || gateway.engine.stats().accepted;
+    until("the credit's use", || accepted() == 1_000).await;
+
+    // Its rows have nowhere to go, which needs no store.
+    let mut neighbour = gateway.stream_on(channel).await;
+    neighbour.send(open_scope(1)).await;
+    neighbour.send(large("nowhere", 50)).await;
+    neighbour.send(close(1)).await;
+    assert_eq!(neighbour.scope_done(1).await.failed.len(), 50);
+    assert_eq!(accepted(), 1_050);
+
+    gateway.store.open();
+    for client in &mut waiting {
+        let (tally, status) = client.rest().await;
+        assert_eq!(status.code(), Code::Ok, "{status:?}");
+        assert_eq!(tally.confirmed.len(), 30);
+    }
+}
+
+/// A request of which no more comes.
+struct Unfinished(Option<Bytes>);
+
+impl http_body::Body for Unfinished {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        match self.0.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(http_body::Frame::data(bytes)))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_stops_in_the_middle_of_a_frame_is_ended_and_its_memory_is_free() {
+    let mut setup = Setup::default();
+    setup.options.frame_timeout = Duration::from_millis(300);
+    let gateway = TestGateway::start(setup).await;
+    let cut_short: &[u8] = &[0, 0, 1, 0, 0, 1, 2, 3];
+    let left_open: &[u8] = &[0, 0, 0, 0, 3, 1, 2, 3];
+    for (begun, charge, words) in [
+        (cut_short, 65_536, "3 of a frame's 65536 bytes"),
+        (left_open, 3, "half-close"),
+    ] {
+        let body = Unfinished(Some(Bytes::from_static(begun)));
+        let request = http::Request::post("/sluicegate.v1.Gateway/Publish")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(tonic::body::Body::new(body))
+            .unwrap();
+        let mut channel = gateway.channel().await;
+        let answering = channel.ready().await.unwrap().call(request);
+        let watching = until("the frame's charge", || {
+            gateway.engine.stats().held_bytes == charge
+        });
+        let (response, ()) = tokio::join!(answering, watching);
+        let response = response.unwrap();
+        let status = Status::from_header_map(response.headers()).expect("a status");
+        assert_status(&status, Code::ResourceExhausted, &[words, "300 ms"]);
+        assert_eq!(gateway.engine.stats().held_bytes, 0);
+    }
 }
 
 #[tokio::test]

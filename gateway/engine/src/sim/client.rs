@@ -53,6 +53,8 @@ pub(super) struct Client {
     /// Goes away before its stream has ended.
     pub(super) vanishes: bool,
     pub(super) waits_for_room: bool,
+    /// A part of its next frame has come.
+    pub(super) reading: bool,
     pub(super) read_planned: bool,
     pub(super) finished: bool,
     pub(super) gone: bool,
@@ -93,6 +95,7 @@ impl Client {
             vanishes: reads == Reads::Never || rng.below(6) == 0,
             reads,
             waits_for_room: false,
+            reading: false,
             read_planned: false,
             finished: false,
             gone: false,

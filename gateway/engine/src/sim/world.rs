@@ -285,14 +285,28 @@ impl World {
         if client.gone || client.finished {
             return Ok(());
         }
-        let room = self.state.ledger.has_room(client.stream);
-        if !room && client.obeys_credit && !(client.vanishes && self.rng.below(3) == 0) {
-            client.waits_for_room = true;
-            return Ok(());
+        let stream = client.stream;
+        if !client.reading {
+            // More than a frame holds at times: what is kept is less than what was read.
+            let bytes = self.rng.below(400);
+            let room = self.state.ledger.let_in(stream, bytes);
+            if !room && client.obeys_credit && !(client.vanishes && self.rng.below(3) == 0) {
+                client.waits_for_room = true;
+                return Ok(());
+            }
+            client.waits_for_room = false;
+            if self.rng.below(4) == 0 {
+                // The rest of the frame is on its way.
+                client.reading = true;
+                let after = self.some(20);
+                self.plan(after, Happening::Client(place));
+                return Ok(());
+            }
         }
-        client.waits_for_room = false;
+        client.reading = false;
         let action = client.choose(&mut self.rng);
         self.take_action(place, action)?;
+        self.state.ledger.frame_read(stream);
         let after = if self.rng.below(3) == 0 {
             self.some(100)
         } else {

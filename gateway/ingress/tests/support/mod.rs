@@ -233,24 +233,17 @@ impl TestGateway {
 
     /// A stream that has said nothing yet.
     pub async fn silent_stream(&self) -> Client {
-        let (sender, receiver) = mpsc::channel(64);
-        let frames = tokio_stream::wrappers::ReceiverStream::new(receiver);
-        let answers = self
-            .client()
-            .await
-            .stream(frames)
-            .await
-            .unwrap()
-            .into_inner();
-        Client {
-            frames: Some(sender),
-            answers,
-        }
+        Client::open(self.channel().await).await
     }
 
-    /// A stream that has said Hello and has read Welcome.
+    /// A stream that has said Hello and has read Welcome, on a connection of its own.
     pub async fn stream(&self) -> Client {
-        let mut client = self.silent_stream().await;
+        self.stream_on(self.channel().await).await
+    }
+
+    /// The same on a connection that it shares.
+    pub async fn stream_on(&self, channel: Channel) -> Client {
+        let mut client = Client::open(channel).await;
         client.send(hello()).await;
         let welcome = client.next().await;
         assert!(matches!(welcome, Answer::Welcome(_)), "{welcome:?}");
@@ -290,6 +283,16 @@ pub struct Client {
 }
 
 impl Client {
+    async fn open(channel: Channel) -> Self {
+        let (sender, receiver) = mpsc::channel(64);
+        let frames = tokio_stream::wrappers::ReceiverStream::new(receiver);
+        let answers = GatewayClient::new(channel).stream(frames).await;
+        Self {
+            frames: Some(sender),
+            answers: answers.unwrap().into_inner(),
+        }
+    }
+
     pub async fn send(&self, frame: Frame) {
         assert!(self.try_send(frame).await, "the stream takes frames");
     }
